@@ -27,9 +27,10 @@ from regretless_bench.runner import run_from_names
 from regretless.basics.statefile import pack, read_state, sealed, unpack, write_state
 from regretless.cli import main
 from regretless.doors.optuna.distributions import as_distributions
+from regretless.doors.optuna.presence import LINE
 from regretless.doors.optuna.sampler import Sampler
 from regretless.doors.optuna.trials import VARIANCE
-from regretless.doors.optuna.workers import ANNOUNCED
+from regretless.doors.optuna.workers import OWNER, signature
 from regretless.optimizer import Optimizer
 from regretless.space import Space
 from regretless.space.parameters import Choice, Float, Int
@@ -205,14 +206,14 @@ def test_attributes_of_a_storage() -> None:
     rng = random.Random(5)
     space = as_distributions({"x": Float(0, 1), "c": Choice(["a", "b"])})
     study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=space))
-    for _ in range(30):
-        attributes = {
-            f"{ANNOUNCED}:0": rng.choice(
-                [*SPITE, json.dumps(spoiled({"x": 0.5, "c": 1.0}, rng)), "[" * 100_000, '{"c": 1e9, "x": 0.1}']
-            )
-        }
+    for number in range(30):
+        asks = rng.choice([*SPITE, spoiled({"x": 0.5, "c": 1.0}, rng), {"c": 1e9, "x": 0.1}, {"x": [[]]}])
+        by = rng.choice([*SPITE, {}, {**signature(), "pid": rng.choice([*SPITE, -1, 10**30])}])
+        line = {"by": by, "count": rng.choice([1, *SPITE]), "asks": rng.choice([{str(2 * number): asks}, *SPITE])}
+        attributes = {OWNER: rng.choice([*SPITE, {"worker": rng.choice(SPITE)}])} if number % 2 else {}
         running = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING, system_attrs=attributes)
         study._storage.create_new_trial(study._study_id, template_trial=running)
+        study._storage.set_study_system_attr(study._study_id, f"{LINE}{number}", rng.choice([line, line, *SPITE]))
         study.add_trial(
             optuna.create_trial(
                 params={"x": 0.5, "c": "a"}, distributions=space, value=1.0, user_attrs={VARIANCE: rng.choice(SPITE)}

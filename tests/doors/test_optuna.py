@@ -4,7 +4,6 @@ failures, conditions."""
 from __future__ import annotations
 
 import copy
-import json
 import math
 import os
 import pickle
@@ -27,13 +26,14 @@ import regretless
 from regretless.auto import others
 from regretless.classics import CLASSICS
 from regretless.doors.optuna.distributions import as_distributions
+from regretless.doors.optuna.presence import LINE, presence_in
 from regretless.doors.optuna.sampler import Sampler
 from regretless.doors.optuna.trials import VARIANCE, is_lost
 from regretless.doors.optuna.urls import open_storage
-from regretless.doors.optuna.workers import ANNOUNCED
 from regretless.history import History
 from regretless.methods import METHODS
 from regretless.outlook.probes import most_better
+from regretless.outlook.stopping import StopWhen
 from regretless.space.parameters import Float
 
 EVERY = [*METHODS, *CLASSICS, *others()]
@@ -192,7 +192,7 @@ def test_a_lone_worker_reads_the_storage_once_per_trial(tmp_path: Path, monkeypa
     first = study.ask(as_distributions(PLANE))
     assert len(reads) == 1 + 1, "Optuna's own look for enqueued trials, and ours"
     second = study.ask(as_distributions(PLANE))  # the first is still running
-    assert len(reads) == 2 + 1 + 2
+    assert len(reads) == 2 + 2, "whoever else is at work is seen in the lines of the study"
     assert first.params != second.params
 
 
@@ -204,17 +204,18 @@ def test_a_race_is_noticed_and_left(done: bool) -> None:
     def next_point(rival: dict[str, Any] | None) -> dict[str, Any]:
         study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, search_space=PLANE))
         study.optimize(bowl_trial, n_trials=8)
-        storage, write, rivals = study._storage, study._storage.set_trial_system_attr, []
+        storage, write, rivals = study._storage, study._storage.set_study_system_attr, []
 
-        def write_after_the_rival(trial_id: int, key: str, value: Any) -> None:
-            if key.startswith(ANNOUNCED) and rival is not None and not rivals:
+        def write_after_the_rival(study_id: int, key: str, value: Any) -> None:
+            if key.startswith(LINE) and rival is not None and not rivals:
                 template = optuna.trial.create_trial(state=TrialState.RUNNING, params=rival, distributions=space)
-                rivals.append(storage.create_new_trial(study._study_id, template_trial=template))
+                rivals.append(storage.create_new_trial(study_id, template_trial=template))
+                write(study_id, f"{LINE}rival", {"by": {}, "count": 1, "asks": {"9": rival}})
                 if done:
                     storage.set_trial_state_values(rivals[0], TrialState.COMPLETE, [bowl(**rival)])
-            write(trial_id, key, value)
+            write(study_id, key, value)
 
-        storage.set_trial_system_attr = write_after_the_rival  # type: ignore[method-assign]
+        storage.set_study_system_attr = write_after_the_rival  # type: ignore[method-assign]
         params: dict[str, Any] = study.ask(space).params
         assert len(rivals) == (rival is not None)
         return params
@@ -225,17 +226,28 @@ def test_a_race_is_noticed_and_left(done: bool) -> None:
     assert abs(moved["x"] - alone["x"]) / 15 > 1e-3 or abs(moved["y"] - alone["y"]) / 3 > 1e-3
 
 
-def test_long_proposals_are_announced_in_pieces(tmp_path: Path) -> None:
+def test_tables_and_dashboards_show_nothing_of_ours(tmp_path: Path) -> None:
+    """What the sampler keeps stands in system attributes of the study, which neither shows."""
+    url = f"sqlite:///{tmp_path}/s.db"
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, search_space=PLANE), storage=url)
+    study.enqueue_trial({"x": 1.5})
+    study.optimize(bowl_trial, n_trials=6, callbacks=[StopWhen(no_improvement=50)])
+    table = study.trials_dataframe(multi_index=True)
+    assert not [column for column in table.columns if "regretless" in str(column)]
+    assert not [name for name in study.user_attrs if "regretless" in name]
+    assert any(key.startswith(LINE) for key in study._storage.get_study_system_attrs(study._study_id))
+
+
+def test_a_proposal_is_shared_before_its_parameters_are_suggested(tmp_path: Path) -> None:
     space = {f"a_rather_long_parameter_name_{i}": FloatDistribution(0.0, 1.0) for i in range(150)}
-    study = optuna.create_study(
-        sampler=Sampler("random", seed=0, search_space=space), storage=f"sqlite:///{tmp_path}/s.db"
-    )
-    trial = study.ask(space)
-    pieces = {key: value for key, value in trial._get_latest_trial().system_attrs.items() if key.startswith(ANNOUNCED)}
-    assert len(pieces) > 3
-    assert all(len(json.dumps(piece)) < 2500 for piece in pieces.values())
-    announced = json.loads("".join(pieces[f"{ANNOUNCED}:{i}"] for i in range(len(pieces))))
-    assert announced["params"] == trial.params
+    url = f"sqlite:///{tmp_path}/s.db"
+    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=space), storage=url, study_name="s")
+    trial = study.ask()
+    trial.suggest_float("a_rather_long_parameter_name_0", 0.0, 1.0)
+    other = optuna.load_study(study_name="s", storage=url)
+    (line,) = presence_in(other).look(other._storage).values()
+    assert len(other.trials[0].params) == 1
+    assert line.asks == {0: {name: trial.suggest_float(name, 0.0, 1.0) for name in space}}
 
 
 # ---------------------------------------------------------------- running trials
@@ -788,12 +800,12 @@ def test_a_forked_worker_knows_the_trials_of_before_as_lost() -> None:
     study = optuna.create_study()
     study.ask()  # nobody signs it
     nameless = study.trials[0]
-    assert not is_lost(nameless, False, set())  # it may be about to be signed by a worker beside us
+    assert not is_lost(nameless, False, set(), False, None)  # it may be about to be signed by a worker beside us
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks in processes with threads
         pid = os.fork()
     if pid == 0:
-        os._exit(0 if is_lost(nameless, False, set()) else 1)
+        os._exit(0 if is_lost(nameless, False, set(), False, None) else 1)
     assert os.waitpid(pid, 0)[1] == 0
 
 

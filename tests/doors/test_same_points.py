@@ -41,7 +41,8 @@ def value(**params: Any) -> float:
     """Something smooth in every parameter, off the centre of each range."""
     total = 0.0
     for i, (_name, v) in enumerate(sorted(params.items())):
-        number = float(len(str(v))) if v is None or isinstance(v, str | bool) else math.asinh(1e3 * float(v)) / 7 - 0.3 * i
+        word = v is None or isinstance(v, str | bool)
+        number = float(len(str(v))) if word else math.asinh(1e3 * float(v)) / 7 - 0.3 * i
         total += (number - 0.4) ** 2
     return total
 
@@ -81,8 +82,9 @@ def by_optuna(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
 def suggest(trial: optuna.Trial, name: str, p: Any) -> Any:
     if isinstance(p, rg.Choice):
         return trial.suggest_categorical(name, p.labels)
+    known: Any = as_distributions({name: p})[name]  # Optuna wants a high that lies on the steps
     ask = trial.suggest_int if isinstance(p, rg.Int) else trial.suggest_float
-    return ask(name, p.low, p.high, log=p.log) if p.log else ask(name, p.low, p.high, step=p.step)
+    return ask(name, p.low, p.high, log=True) if p.log else ask(name, p.low, known.high, step=p.step)
 
 
 def by_storage(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
@@ -110,6 +112,10 @@ def by_ray(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
     return points
 
 
+ABSENT = "not set"
+"""What a parameter of the estimator is where a setting does not have it."""
+
+
 class Scored(BaseEstimator):
     """An estimator whose score is minus the value of its parameters."""
 
@@ -127,12 +133,12 @@ class Scored(BaseEstimator):
         return self
 
     def score(self, X: Any, y: Any = None) -> float:
-        return -value(**self.given)
+        return -value(**{name: v for name, v in self.given.items() if v != ABSENT})
 
 
 def by_scikit_learn(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
     search = RegretlessSearchCV(
-        Scored(**dict.fromkeys(rg.Space(space).names, 1.0)),
+        Scored(**dict.fromkeys(rg.Space(space).names, ABSENT)),
         space,
         n_trials=TRIALS,
         method=method,

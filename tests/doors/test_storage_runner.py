@@ -469,7 +469,7 @@ def test_a_slow_try_to_make_the_tables_is_not_the_last(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("damage", [7, {"rule": "StopWhen(target=-1)"}])
 def test_a_damaged_count_of_a_rule_is_named(damage: object) -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    study.set_user_attr("regretless:stop-state", damage)
+    study._storage.set_study_system_attr(study._study_id, "regretless:stop-state", damage)
     rule = rg.StopWhen(target=-1)
     assert isinstance(damage, int) or damage == {"rule": repr(rule)}
     with pytest.raises(ValueError, match="damaged count of stop rules"):
@@ -535,15 +535,15 @@ def test_a_trial_that_ended_just_before_its_worker_is_not_taken_over(tmp_path, m
     """The worker tells its trial and dies after another one has read the trials as running."""
     url = f"sqlite:///{tmp_path / 'study.db'}"
     study = tune_in_storage(bowl, PLANE, storage=url, study="race", trials=3, seed=1, progress=False)
-    gone = {"pid": 2**22 + 1, "host": "elsewhere", "token": "gone", "born": "then", "run": "earlier"}
+    gone = {"worker": "gone", "run": "earlier", "token": "then"}
     template = optuna.trial.create_trial(state=TrialState.RUNNING, system_attrs={runner.OWNER: gone})
     trial_id = study._storage.create_new_trial(study._study_id, template)
 
-    def ends_and_dies(owner: dict) -> bool:
+    def ends_and_dies(*_: Any) -> bool:
         study._storage.set_trial_state_values(trial_id, TrialState.COMPLETE, [7.0])
         return True
 
-    monkeypatch.setattr(runner, "is_dead", ends_and_dies)
+    monkeypatch.setattr(runner._Worker, "_worker_ended", ends_and_dies)
     study = tune_in_storage(bowl, PLANE, storage=url, study="race", trials=6, progress=False)
     assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 6
     assert study.trials[3].value == 7.0

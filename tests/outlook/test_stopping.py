@@ -15,6 +15,7 @@ import regretless as rg
 from regretless.certificate import Certificate
 from regretless.classics.random_search import RandomSearch
 from regretless.doors.optuna.rules import STOP_NOTE, STOP_STATE, StudyRun, check_study
+from regretless.doors.optuna.trials import kept
 from regretless.history import History
 from regretless.optimizer import Optimizer, Trial
 from regretless.outlook.stopping import GapBelow, StopRule, StopWhen, range_of
@@ -306,7 +307,7 @@ def test_as_callbacks_of_optuna_they_keep_their_counts() -> None:
         study.optimize(lambda trial: next(values), n_trials=3, callbacks=[StopWhen(no_improvement=3)])
     assert len(study.trials) == 5
     assert "improved nothing" in study.user_attrs[STOP_NOTE]
-    assert study.user_attrs[STOP_STATE]["rule"] == "StopWhen(no_improvement=3)"
+    assert kept(study)[STOP_STATE]["rule"] == "StopWhen(no_improvement=3)"
 
 
 @pytest.mark.parametrize("options", [{}, {"no_improvement": 0}, {"target": math.inf}, {"seconds": 0}])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -65,10 +66,10 @@ def cube_space(
 
 def distribution_of(parameter: Parameter) -> BaseDistribution:
     if isinstance(parameter, Float):
-        return FloatDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
+        return FloatDistribution(parameter.low, _last(parameter), log=parameter.log, step=parameter.step)
     if isinstance(parameter, Int):
         _check_exact(parameter)
-        return IntDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
+        return IntDistribution(parameter.low, int(_last(parameter)), log=parameter.log, step=parameter.step)
     if len(set(parameter.labels)) < len(parameter.labels):
         raise ValueError(f"{parameter}: Optuna cannot tell labels apart that are equal, such as 1, 1.0 and True")
     return CategoricalDistribution(parameter.labels)  # type: ignore[arg-type]
@@ -88,6 +89,15 @@ def parameter_of(
     if isinstance(distribution, CategoricalDistribution):
         return Choice(range(len(distribution.choices)), when=when)
     raise ValueError(f"unknown kind of distribution: {distribution!r}")
+
+
+def _last(parameter: Float | Int) -> float:
+    """The last step, where there are steps: Optuna leaves it out when high misses it by a rounding."""
+    if parameter.step is None or parameter.low == parameter.high:
+        return parameter.high
+    return type(parameter.low)(
+        Decimal(repr(parameter.low)) + (parameter.axis.levels - 1) * Decimal(repr(parameter.step))
+    )
 
 
 def _check_exact(parameter: Int) -> Int:

@@ -8,15 +8,15 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.doors.optuna.curves import Curves
 from regretless.doors.optuna.distributions import Distributions
+from regretless.doors.optuna.presence import external_of
 from regretless.doors.optuna.rules import constraints_of
 from regretless.doors.optuna.tree import When
-from regretless.doors.optuna.trials import ended_at, has_ended, variance
+from regretless.doors.optuna.trials import ended_at, fixed_in, has_ended, variance
 from regretless.files.earlier import place
 from regretless.optimizer import Optimizer
 from regretless.space.parameters import Array
@@ -39,9 +39,10 @@ class Replica:
         labels: bool,
     ) -> None:
         self.study_id, self.space, self.when, self.optimizer = study_id, space, when, optimizer
-        middle = optimizer.space.decode(np.full(optimizer.method.dim, 0.5), optimizer.method.traits.choices)
-        self._fixed = {name: middle[name] for name in fixed if name in middle}
-        """The parameters of one value, which Optuna sets itself."""
+        own = optimizer.space
+        ordered = [*(name for name in fixed if name not in own.conditional), *own.conditional]
+        self._fixed = {name: own.parameters[name].from_unit(0.5) for name in ordered if name in fixed}
+        """The parameters of one value, which Optuna sets itself, parents before their children."""
         self._told: set[int] = set()
         """Numbers of the finished trials that were taken in."""
         self._last: tuple[datetime, int] = datetime.min, -1
@@ -57,8 +58,15 @@ class Replica:
         """Identities of the points of pruned trials."""
         self.untold: list[Array] = []
         """Points of pruned trials that told nothing, which are not to be proposed again."""
+        self._places: dict[int, dict[bool, tuple[Any, Array | None]]] = {}
+        """What was last known of running trials, by number, and the point that it means: with the parameters that were
+        suggested, and by the announcement alone."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution) and not labels}
         """Choices whose labels the optimizer knows as their positions only: they may be any objects."""
+
+    def has_told(self, number: int) -> bool:
+        """Whether a trial was taken in."""
+        return number in self._told
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
         """The trials not taken in."""
@@ -96,6 +104,7 @@ class Replica:
             elif value is not None and math.isfinite(value) and (v := self.beyond(trial.params)) is not None:
                 outside.append((v, value, variance(trial)))
             self._told.add(trial.number)
+            self._places.pop(trial.number, None)
         if outside:
             self.optimizer.take_in(*zip(*outside, strict=True), outside=True)
         self._last = ended_at(history[-1][0])
@@ -109,6 +118,23 @@ class Replica:
             return self.optimizer.space.encode(self._inner(params), self.optimizer.method.traits.choices)
         return None
 
+    def place_of(self, trial: FrozenTrial, ask: Mapping[str, float]) -> Array | None:
+        """The cube point of a running trial, by its parameters and by what was announced for those that are still to
+        be suggested; computed anew only when one of them has changed."""
+        more = fixed_in(trial, self.space) | trial.params
+        return self._place(trial.number, (ask, more)) if more else self.place_of_ask(trial.number, ask)
+
+    def place_of_ask(self, number: int, ask: Mapping[str, float]) -> Array | None:
+        """The same of what was announced alone."""
+        return self._place(number, (ask, {}))
+
+    def _place(self, number: int, known: tuple[Mapping[str, float], Mapping[str, Any]]) -> Array | None:
+        kept = self._places.setdefault(number, {})
+        found = kept.get(bool(known[1]))
+        if found is None or found[0] != known:
+            found = kept[bool(known[1])] = known, self.encode(external_of(known[0], self.space) | known[1])
+        return found[1]
+
     def beyond(self, params: Mapping[str, Any]) -> Array | None:
         """The point of parameters that an earlier range allowed, outside the cube; None when they have none, or when
         the method cannot use it."""
@@ -121,7 +147,11 @@ class Replica:
 
     def _inner(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A trial's parameters as our space knows them."""
-        inner = {**self._fixed, **{name: params[name] for name in self.space if name in params}}
+        inner = {name: params[name] for name in self.space if name in params}
+        conditional = self.optimizer.space.conditional
+        for name, value in self._fixed.items():
+            if name not in conditional or self.optimizer.space.active(inner)[name]:
+                inner[name] = value
         for name, d in self._labelled.items():
             if name in params:
                 inner[name] = int(d.to_internal_repr(params[name]))

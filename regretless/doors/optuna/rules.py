@@ -15,7 +15,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.certificate import Certificate
-from regretless.doors.optuna.trials import direction_of
+from regretless.doors.optuna.trials import direction_of, keep, kept
 from regretless.doors.optuna.workers import probe_steps, ran_together
 from regretless.outlook.probes import Probing, Share, Spending
 from regretless.outlook.stopping import StopRule, rule_of
@@ -85,14 +85,14 @@ def ask(rule: StopRule, study: Study) -> str | None:
 
 def check_study(rule: StopRule, study: Study) -> str | None:
     """The reason to end a study, which keeps the count and the reason: workers that share it share delta too."""
-    known: Any = study.user_attrs.get(STOP_STATE, {})
+    known: Any = kept(study).get(STOP_STATE, {})
     try:
         rule.follow(known)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         where = f"study {study.study_name!r} holds a damaged count of stop rules in its attribute {STOP_STATE!r}"
         raise ValueError(f"{where} ({error!r}); set it to {{}} or choose another study") from None
     reason = rule.check(StudyRun(study))
-    study.set_user_attr(STOP_STATE, rule.state())
+    keep(study, STOP_STATE, rule.state())
     if reason is not None:
         study.set_user_attr(STOP_NOTE, reason)
     return reason
@@ -100,8 +100,8 @@ def check_study(rule: StopRule, study: Study) -> str | None:
 
 def kept_state(study: Study) -> dict[str, Any] | None:
     """What the rule that may end a study has counted; None: there is no such rule."""
-    kept = study.user_attrs.get(STOP_STATE)
-    return kept if isinstance(kept, dict) else None
+    state = kept(study).get(STOP_STATE)
+    return state if isinstance(state, dict) else None
 
 
 def probing_of(study: Study, trials: Sequence[FrozenTrial], space: Iterable[str], task: Task) -> Probing:

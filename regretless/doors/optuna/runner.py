@@ -8,39 +8,44 @@ wait for a storage that does not answer, such as a database that restarts, and t
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import hashlib
+import itertools
 import math
 import multiprocessing
 import multiprocessing.connection
 import os
+import sys
 import tempfile
 import threading
 import time
 import traceback
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.study import Study
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from tqdm.auto import tqdm
 
 from regretless.basics.options import whole_number
-from regretless.doors.optuna.distributions import as_distributions, distribution_of
+from regretless.doors.optuna.distributions import as_distributions, distribution_of, only_value, searchable
+from regretless.doors.optuna.presence import LEASE_SECONDS, Line, presence_in
 from regretless.doors.optuna.replica import named_constraints
 from regretless.doors.optuna.rules import CONSTRAINTS, COST, check_study
 from regretless.doors.optuna.sampler import ERROR, Sampler
 from regretless.doors.optuna.settings import StudySettings, check_space, objective_changed
-from regretless.doors.optuna.trials import VARIANCE, all_evaluated, direction_of
+from regretless.doors.optuna.trials import VARIANCE, all_evaluated, direction_of, fixed_in, keep, kept
 from regretless.doors.optuna.urls import open_storage, patiently, quiet
-from regretless.doors.optuna.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
+from regretless.doors.optuna.workers import OWNER, Sightings, exclusive, lost_after
 from regretless.files.codec import method_named
 from regretless.outlook.stopping import StopRule, probes_for
 from regretless.run.evaluation import (
@@ -65,6 +70,12 @@ ERROR_LENGTH = 2000
 """Letters of an error's end that a trial keeps; relational storages of older Optunas take 2045."""
 POLL_SECONDS = 0.2
 """How often the parent looks at its workers."""
+LOOK_SECONDS = 1.0
+"""How often a worker that waits for a sign of life looks for one."""
+TURN_SECONDS = 0.05
+"""How often a worker looks whether it may create one of the last trials."""
+FINISHED = (getattr(optuna.exceptions, "UpdateFinishedTrialError", RuntimeError),)
+"""What storages raise when a trial has ended already; releases of Optuna before 4.3 have no name for it."""
 
 
 def tune_in_storage(
@@ -140,7 +151,7 @@ def tune_in_storage(
         words = f"the source of the objective has changed since study {study!r} began: old and new values are mixed"
         warnings.warn(words, RuntimeWarning, stacklevel=2)
     worker = _Worker(
-        objective, sampler.search_space or {}, task.space, trials, stop,
+        objective, sampler.search_space or {}, task.space, sampler, trials, stop,
         None if timeout is None else time.time() + timeout, catch, max_failures, _lock_file(storage, study),
         bool(task.noise_bound),
     )  # fmt: skip
@@ -165,6 +176,23 @@ def _check_space(space: Space, *, kept: bool) -> None:
         distribution_of(parameter)
 
 
+@dataclass(frozen=True)
+class Claim:
+    """A trial that this worker has signed, and the lines and trials of the study as they were just before."""
+
+    trial: FrozenTrial
+    trials: Sequence[FrozenTrial]
+    lines: Mapping[str, Line]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A claim that has to be tried again, and why, where that is worth saying."""
+
+    seconds: float
+    why: str = ""
+
+
 @dataclass(eq=False)
 class _Worker:
     """One process's loop over trials; it is sent to its process before it has a study."""
@@ -172,6 +200,7 @@ class _Worker:
     objective: Objective
     space: Mapping[str, BaseDistribution]
     own: Space
+    sampler: Sampler
     trials: int
     rule: StopRule | None
     deadline: float | None
@@ -188,11 +217,16 @@ class _Worker:
     ended: list[bool] = field(default_factory=list)
     """Of each trial this worker finished: whether it succeeded."""
     last_error: str = ""
+    begun: bool = False
+    """Whether it has taken a trial."""
+    said: set[str] = field(default_factory=set)
 
     def work(self, study: Study, advance: Callable[[], object]) -> None:
         """Takes and finishes trials until there are enough, the time is up or the stop rule holds."""
         self.study = study
+        patiently(lambda: presence_in(study).write(study._storage))  # who looks from now on sees this process
         while not self._should_stop() and (trial := self._take()) is not None:
+            self.begun = True
             self._finish(trial)
             advance()
             failures = too_many_failures(self.ended, self.last_error, self.max_failures)
@@ -200,93 +234,214 @@ class _Worker:
                 raise ObjectiveError(failures, self.last_error)
 
     def _should_stop(self) -> bool:
-        if self.deadline is not None and time.time() >= self.deadline:
+        if self._time_is_up():
             return True
         if self.rule is None:
             return False
-        if self.study.user_attrs.get(STOP_RULE) == repr(self.rule):
+        if kept(self.study).get(STOP_RULE) == repr(self.rule):
             return True
         reason = check_study(self.rule, self.study)
         if reason is not None:
-            self.study.set_user_attr(STOP_RULE, repr(self.rule))
+            keep(self.study, STOP_RULE, repr(self.rule))
         return reason is not None
 
-    def _take(self) -> optuna.Trial | None:
-        """A trial of a dead worker, else an enqueued one, else a new one; None when the study holds enough."""
-        token = {**signature(), "run": self.run, "token": uuid.uuid4().hex}
-        with exclusive(self.lock):
-            trial_id = patiently(lambda: self._claim(token))
-        if trial_id is None:
-            return None
+    def _time_is_up(self) -> bool:
+        return self.deadline is not None and time.time() >= self.deadline
 
-        def suggest() -> optuna.Trial:
-            trial = optuna.Trial(self.study, trial_id)
-            for name in (*self.own.names, *self.own.conditional):  # a parent has its value before its children
-                if name not in trial.params and self.own.active(trial.params)[name]:
-                    trial._suggest(name, self.space[name])
-            return trial
+    def _take(self) -> FrozenTrial | None:
+        """A trial of a dead worker, else an enqueued one, else a new one, with its parameters; None when the study
+        holds enough, or the time is up while it is not known whether others live."""
+        presence = presence_in(self.study)
+        owner = {"worker": presence.name, "run": self.run, "token": uuid.uuid4().hex}
+        while True:
+            with exclusive(self.lock):
+                claim = patiently(lambda: self._claim(owner))
+            if not isinstance(claim, Wait):
+                break
+            self._say_that_it_waits(claim)
+            if self._time_is_up():
+                return None
+            time.sleep(claim.seconds)
+        return None if claim is None else patiently(lambda: self._with_params(claim))
 
-        return patiently(suggest)
+    def _say_that_it_waits(self, wait: Wait) -> None:
+        if wait.why and wait.why not in self.said:
+            self.said.add(wait.why)
+            tqdm.write(wait.why, file=sys.stderr)
 
-    def _claim(self, token: dict[str, Any]) -> int | None:
-        """The id of a trial that this worker has signed; None when the study holds enough."""
-        storage, study_id = self.study._storage, self.study._study_id
+    def _claim(self, owner: dict[str, Any]) -> Claim | Wait | None:
+        """A trial that this worker has signed, with what it saw just before; None when the study holds enough."""
+        storage, presence = self.study._storage, presence_in(self.study)
+        lines = presence.look(storage)  # before the trials: who has created one by now is seen there
         trials = self.study.get_trials(deepcopy=False)
-        owners = [(t, t.system_attrs.get(OWNER)) for t in trials if t.state == TrialState.RUNNING]
-        signed = [(t, by) for t, by in owners if isinstance(by, dict) and isinstance(by.get("pid"), int)]
-        for t, owner in signed:
-            if owner.get("token") == token["token"]:
-                return t._trial_id  # created before the storage went away in mid-answer
-        ttl = lost_after(trials)
-        for t, owner in signed:
-            dead = is_dead(owner)
-            if not dead and (dead is not None or self.sightings.seconds(t) <= ttl):
-                continue  # its worker lives on this machine, or has not been silent for long on another
-            attempts = int(owner.get("attempt", 1)) if owner.get("run") == self.run else 0
+        taken, unknown = self._taken_over(trials, lines, owner)
+        if taken is not None:
+            return Claim(taken, trials, lines)
+        for t in trials:
+            if t.state == TrialState.WAITING and self._took_enqueued(t, owner):
+                return Claim(t, trials, lines)
+        presence.sweep(storage, lines, trials)
+        missing = self.trials - sum(t.state != TrialState.WAITING for t in trials)
+        ended = [t for t in trials if t.state.is_finished()]
+        used_up = all_evaluated(self.own.cube().size, ended, bounded=self.bounded)
+        if unknown and (missing <= 0 or used_up or not self.begun):
+            words = f"waiting for up to {LEASE_SECONDS:.0f} s: it is not known yet whether the worker of trial "
+            return Wait(LOOK_SECONDS, f"{words}{unknown[0].number} lives")
+        if missing <= 0 or used_up:
+            return self._give_up_turn(None)
+        if missing <= 1 + sum(not presence.has_ended(*line) for line in lines.items()) and (wait := self._turn(lines)):
+            return wait
+        template = optuna.trial.create_trial(state=TrialState.RUNNING, system_attrs={OWNER: owner})
+        created = storage.create_new_trial(self.study._study_id, template)  # one transaction: none without a signature
+        presence.creating = False
+        template.number, template._trial_id = _number_of(self.study, created, len(trials)), created
+        presence.begin(storage, template.number)
+        return Claim(template, trials, lines)
+
+    def _took_enqueued(self, trial: FrozenTrial, owner: dict[str, Any]) -> bool:
+        """Takes a waiting trial, unless another worker is faster; it is signed before it runs, so that no kill leaves
+        it without a signature, and once more in case others have signed it meanwhile."""
+        with contextlib.suppress(*FINISHED):
+            self._signed(trial, owner)
+            if self.study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
+                self._signed(trial, owner)
+                return True
+        presence_in(self.study).end(trial.number)
+        return False
+
+    def _taken_over(
+        self, trials: Sequence[FrozenTrial], lines: Mapping[str, Line], owner: dict[str, Any]
+    ) -> tuple[FrozenTrial | None, list[FrozenTrial]]:
+        """A trial of a dead worker, which is ours now; and those of which it is not known whether their workers
+        live."""
+        unknown: list[FrozenTrial] = []
+        for t in trials:
+            by: Any = t.system_attrs.get(OWNER)
+            if t.state != TrialState.RUNNING or not isinstance(by, Mapping):
+                continue
+            if by.get("token") == owner["token"]:
+                return t, []  # signed before the storage went away in mid-answer
+            ended = self._worker_ended(t, by, trials, lines)
+            if ended is None:
+                unknown.append(t)
+            if not ended:
+                continue
+            attempts = _whole(by.get("attempt"), 1) if by.get("run") == self.run else 0
             if attempts >= ATTEMPTS:
                 self.study.tell(t.number, state=TrialState.FAIL, skip_if_finished=True)
                 continue
-            try:
-                storage.set_trial_system_attr(t._trial_id, OWNER, {**token, "attempt": attempts + 1})
-            except UpdateFinishedTrialError:  # its worker ended it, and then itself, since the trials were read
-                continue
-            return t._trial_id
-        waiting = self.study._pop_waiting_trial_id()
-        if waiting is not None:
-            storage.set_trial_system_attr(waiting, OWNER, token)
-            return waiting
-        ended = [t for t in trials if t.state.is_finished()]
-        enough = sum(t.state != TrialState.WAITING for t in trials) >= self.trials
-        if enough or all_evaluated(self.own.cube().size, ended, bounded=self.bounded):
-            return None
-        template = optuna.trial.create_trial(state=TrialState.RUNNING, system_attrs={OWNER: token})
-        return storage.create_new_trial(study_id, template)  # one transaction: no trial without a signature
+            with contextlib.suppress(*FINISHED):  # its worker ended it, and then itself, since the trials were read
+                return self._signed(t, {**owner, "attempt": attempts + 1}), unknown
+        return None, unknown
 
-    def _finish(self, trial: optuna.Trial) -> None:
+    def _worker_ended(
+        self, trial: FrozenTrial, by: Mapping[str, Any], trials: Sequence[FrozenTrial], lines: Mapping[str, Line]
+    ) -> bool | None:
+        """Whether the worker that signed a trial is dead; None while that is not known."""
+        presence, name = presence_in(self.study), by.get("worker")
+        if by.get("left") is True:
+            return True
+        if name == presence.name:
+            return trial.number not in presence.under_way
+        line = lines.get(name) if isinstance(name, str) else None
+        if line is None:  # signed by nobody that can be watched
+            return self.sightings.seconds(trial) > lost_after(trials)
+        return presence.has_ended(str(name), line)
+
+    def _signed(self, trial: FrozenTrial, owner: dict[str, Any]) -> FrozenTrial:
+        self.study._storage.set_trial_system_attr(trial._trial_id, OWNER, owner)
+        presence_in(self.study).begin(self.study._storage, trial.number)
+        return trial
+
+    def _turn(self, lines: Mapping[str, Line]) -> Wait | None:
+        """Near the end of a run only one worker at a time may create a trial: each says that it is about to, and goes
+        on when it then sees nobody else who is. Of several the first by name waits for the others to step back."""
+        presence = presence_in(self.study)
+        others = [n for n, line in lines.items() if line.creating and not presence.has_ended(n, line)]
+        others = [n for n in others if n != presence.name]
+        if not presence.creating:
+            presence.creating = not others or presence.name < min(others)
+            if presence.creating:
+                presence.write(self.study._storage)
+            return Wait(0.0 if presence.creating else TURN_SECONDS)
+        if others and presence.name > min(others):
+            return self._give_up_turn(Wait(TURN_SECONDS))
+        return Wait(TURN_SECONDS) if others else None
+
+    def _give_up_turn(self, answer: Wait | None) -> Wait | None:
+        presence = presence_in(self.study)
+        if presence.creating:
+            presence.creating = False
+            presence.write(self.study._storage)
+        return answer
+
+    def _with_params(self, claim: Claim) -> FrozenTrial:
+        """A trial that has all its parameters: those it had already, those enqueued with it, and proposed ones."""
+        storage, sampler, trial = self.study._storage, self.sampler, claim.trial
+        proposed = sampler.propose(self.study, trial, searchable(self.space), claim.trials, claim.lines)
+        known, distributions = dict(trial.params), dict(trial.distributions)
+        fixed = fixed_in(trial, self.space)
+        for name in (*self.own.names, *self.own.conditional):  # a parent has its value before its children
+            if name in known or not self.own.active(known)[name]:
+                continue
+            distribution = self.space[name]
+            if name in fixed and distribution._contains(_stored(distribution, fixed[name])):
+                known[name] = fixed[name]
+            elif distribution.single():
+                known[name] = only_value(distribution)
+            elif name in proposed:
+                known[name] = proposed[name]
+            else:  # a child whose parent was enqueued with another value than proposed
+                known[name] = sampler.sample_independent(self.study, trial, name, distribution)
+            storage.set_trial_param(trial._trial_id, name, distribution.to_internal_repr(known[name]), distribution)
+            distributions[name] = distribution
+        found = copy.copy(trial)
+        found.params, found.distributions = known, distributions
+        return found
+
+    def _finish(self, trial: FrozenTrial) -> None:
         try:
             outcome = evaluate(self.objective, trial.params, self.catch)
         except Exception:
-            patiently(lambda: self.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
+            self._tell(trial, TrialState.FAIL)
             raise
         except BaseException:  # interrupted: nothing is known of the setting, and the next run finishes the trial
-            self.study._storage.set_trial_system_attr(trial._trial_id, OWNER, {**signature(), "born": "interrupted"})
+            self.study._storage.set_trial_system_attr(trial._trial_id, OWNER, {"left": True})
+            presence_in(self.study).end(trial.number)
             raise
         self.ended.append(outcome.value is not None)
         if outcome.value is None:
             if not self.last_error:
                 warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
             self.last_error = outcome.error
-            patiently(lambda: trial.set_user_attr(ERROR, outcome.error[-ERROR_LENGTH:]))
-            patiently(lambda: self.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
+            self._tell(trial, TrialState.FAIL, user={ERROR: outcome.error[-ERROR_LENGTH:]})
             return
-        for name, value in named_constraints(outcome.constraints).items():
-            key = f"{CONSTRAINTS}:{name}"
-            patiently(lambda: self.study._storage.set_trial_system_attr(trial._trial_id, key, value))  # noqa: B023
-        for key, number in ((VARIANCE, outcome.var), (COST, outcome.cost)):
-            if number is not None:
-                plain = list(number) if isinstance(number, tuple) else float(number)
-                patiently(lambda: trial.set_user_attr(key, plain))  # noqa: B023
-        patiently(lambda: self.study.tell(trial, outcome.value, skip_if_finished=True))
+        named = named_constraints(outcome.constraints).items()
+        numbers = {VARIANCE: outcome.var, COST: outcome.cost}
+        self._tell(
+            trial, TrialState.COMPLETE, outcome.value,
+            system={f"{CONSTRAINTS}:{name}": value for name, value in named},
+            user={key: _plain(number) for key, number in numbers.items() if number is not None},
+        )  # fmt: skip
+
+    def _tell(
+        self, trial: FrozenTrial, state: TrialState, value: float | Sequence[float] | None = None,
+        *, system: Mapping[str, Any] | None = None, user: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Ends a trial with all that is known of it, once the storage answers. A worker that stood still for so long
+        that another one has ended its trial meanwhile adds nothing to it."""
+        storage, values = self.study._storage, None if value is None else np.atleast_1d(value).tolist()
+
+        def told() -> None:
+            for key, given in (system or {}).items():
+                storage.set_trial_system_attr(trial._trial_id, key, given)
+            for key, given in (user or {}).items():
+                storage.set_trial_user_attr(trial._trial_id, key, given)
+            self.sampler.after_trial(self.study, trial, state, values)
+            storage.set_trial_state_values(trial._trial_id, state, values)
+
+        with contextlib.suppress(*FINISHED):
+            patiently(told)
 
 
 # ---------------------------------------------------------------- several processes
@@ -364,6 +519,27 @@ def _end_with_parent() -> None:
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])
         os._exit(1)
+
+
+def _number_of(study: Study, trial_id: int, least: int) -> int:
+    """The number of a trial that was just created; storages know it without a query."""
+    found = study._storage.get_trial_id_from_study_id_trial_number
+    return next(n for n in itertools.count(least) if found(study._study_id, n) == trial_id)
+
+
+def _stored(distribution: BaseDistribution, value: Any) -> float:
+    try:
+        return distribution.to_internal_repr(value)
+    except (ValueError, TypeError):
+        return math.nan
+
+
+def _plain(number: Any) -> Any:
+    return list(number) if isinstance(number, tuple) else float(number)
+
+
+def _whole(value: Any, default: int) -> int:
+    return value if type(value) is int else default
 
 
 def _lock_file(storage: str | BaseStorage, study: str) -> Path:

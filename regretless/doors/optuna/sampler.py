@@ -13,7 +13,7 @@ import math
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
@@ -37,6 +37,7 @@ from regretless.doors.optuna.distributions import (
     parameter_of,
     searchable,
 )
+from regretless.doors.optuna.presence import Crowd, Line, presence_in
 from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica
 from regretless.doors.optuna.rules import CONSTRAINTS, probing_of
 from regretless.doors.optuna.tree import Tree, TreeLearner
@@ -46,23 +47,14 @@ from regretless.doors.optuna.trials import (
     constants,
     direction_of,
     ended_at,
+    fixed_in,
     has_ended,
     has_heartbeat,
-    has_trial,
     is_lost,
     stale_ids,
     whole_study,
 )
-from regretless.doors.optuna.workers import (
-    OWNER,
-    Sightings,
-    announce,
-    announced,
-    announcement,
-    is_dead,
-    lost_after,
-    mark_probe,
-)
+from regretless.doors.optuna.workers import OWNER, Sightings, lost_after, mark_probe
 from regretless.files.codec import MethodLike, as_recipe
 from regretless.optimizer import Optimizer
 from regretless.outlook.probes import Probing, Share, Spending, is_due, probe_point
@@ -117,9 +109,10 @@ class Sampler(BaseSampler):
             study gets its callbacks, so it does not know of a `GapBelow` there: say probes=0.2 yourself.
         floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
-        pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
-            ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
-            stale, and those whose process on this machine has ended, are ignored in any case.
+        pending_ttl: seconds without a sign of life after which a running trial counts as lost and is ignored; None: a
+            minute, `math.inf`: never. A process renews its sign every ten seconds while its trials run. Those of other
+            samplers give none: None then waits ten times the longest completed trial and at least a minute. Trials
+            whose heartbeat is stale, and those whose process surely has ended, are ignored in any case.
         pruned: "extrapolate" tells a pruned trial with the final value that the completed trials make probable for its
             curve (`doors.curves`); "last" tells its last intermediate value; "ignore" tells nothing. None of them
             proposes a pruned point again, and certificates rest on completed trials alone. With Hyperband, each trial
@@ -204,37 +197,44 @@ class Sampler(BaseSampler):
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         check_one_objective(study)
-        study, space = whole_study(study), searchable(search_space)
+        study = whole_study(study)
+        lines = presence_in(study).look(study._storage)  # before the trials: what a line lets go of has ended by then
+        return self.propose(study, trial, searchable(search_space), study.get_trials(deepcopy=False), lines)
+
+    def propose(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        space: Distributions,
+        trials: Sequence[FrozenTrial],
+        lines: Mapping[str, Line],
+    ) -> dict[str, Any]:
+        """The proposal for a trial of a whole study, by the `lines` of its processes and then its `trials`; it is
+        announced to the other workers."""
         with self._lock:
-            trials = study.get_trials(deepcopy=False)
-            step = self._step(study, trial, trials)
+            presence, ahead = presence_in(study), 0
+            presence.sweep(study._storage, lines, trials)
+            crowd = Crowd(presence, lines)
+            step = self._step(study, trial, trials, crowd)
             if not space:
-                announce(study, trial, {}, {}, 0)
+                presence.announce(study, trial.number, {}, {}, trials)
                 return {}
-            pieces = ahead = 0
             for _ in range(RACES):
                 replica = self._replica(study, space, trials)
-                others = [t for t in replica.unknown(trials) if t.number != trial.number]
-                pending = self._pending(study, replica, others, trials)
+                pending = self._pending(study, replica, trial.number, trials, crowd)
                 away = [*pending.values(), *replica.untold]
                 u = replica.optimizer.propose(step, away, ahead=ahead)
                 if u.tobytes() in replica.cut_short:  # a repetition would settle noise, but end as early as the first
                     u = replica.optimizer.propose(step, [*away, u], ahead=ahead)
                 params = replica.decode(u)
-                pieces = announce(study, trial, space, params, pieces)
-                if is_due(step, self.task.probes):
-                    mark_probe(study, trial, self.task.seed, step, space)
-                    choices = replica.optimizer.method.traits.choices
-                    if np.array_equal(u, probe_point(replica.optimizer.task, step, choices)):
-                        break  # a draw moves for nobody: its independence is what counts
-                if not others and not has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
-                    break  # nobody else is at work, and whoever comes now sees our announcement
-                trials = study.get_trials(deepcopy=False)
-                others = [t for t in replica.unknown(trials) if t.number != trial.number]
-                points = self._pending(study, replica, others, trials)
-                for t in others:
-                    if t.state.is_finished() and (point := replica.encode(t.params)) is not None:
-                        points[t.number] = point
+                presence.announce(study, trial.number, space, {**params, **fixed_in(trial, space)}, trials)
+                if self._is_draw(replica, step, u):
+                    break  # a draw moves for nobody: its independence is what counts
+                before, lines = lines, presence.look(study._storage)
+                if presence.others_went_on(before, lines):
+                    trials = study.get_trials(deepcopy=False)
+                crowd = Crowd(presence, lines)
+                points = self._taken(replica, trial.number, trials, crowd)
                 # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
                 near = [n for n, point in points.items() if np.abs(point - u).max() < NEAR]
                 rivals = [n for n in near if n not in pending or not np.array_equal(pending[n], points[n])]
@@ -245,8 +245,16 @@ class Sampler(BaseSampler):
             else:  # a crowd that never settles: a draw of our own, which nobody else makes
                 cube = replica.optimizer.method.cube
                 params = replica.decode(keyed_generator(self.task.seed, step, Stream.RACE).random(cube.dim))
-                announce(study, trial, space, params, pieces)
+                presence.announce(study, trial.number, space, params, trials)
+            if is_due(step, self.task.probes):
+                mark_probe(study, trial, self.task.seed, step, space)
             return params
+
+    def _is_draw(self, replica: Replica, step: int, u: Array) -> bool:
+        """Whether a proposal is the uniform probe that was due."""
+        choices = replica.optimizer.method.traits.choices
+        due = is_due(step, self.task.probes)
+        return due and np.array_equal(u, probe_point(replica.optimizer.task, step, choices))
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -262,6 +270,7 @@ class Sampler(BaseSampler):
         return external(param_distribution, space.decode(u)[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        presence_in(whole_study(study)).end(trial.number)
         if self.constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
             given = self.constraints_func(trial)
             try:
@@ -303,8 +312,10 @@ class Sampler(BaseSampler):
             replica = self._current(study, "ignore" if self.pruned == "extrapolate" else self.pruned)
             if replica is None:
                 return None
+            presence = presence_in(study)
+            crowd = Crowd(presence, presence.look(study._storage))
             trials = study.get_trials(deepcopy=False)
-            pending = self._pending(study, replica, replica.unknown(trials), trials)
+            pending = self._pending(study, replica, -1, trials, crowd)
             probing = probing_of(study, trials, replica.space, self.task)
             return question(replica.optimizer, list(pending.values()), probing)
 
@@ -373,35 +384,47 @@ class Sampler(BaseSampler):
         return None  # a worker that died says nothing about its point
 
     def _pending(
-        self, study: Study, replica: Replica, others: Iterable[FrozenTrial], trials: Sequence[FrozenTrial]
+        self, study: Study, replica: Replica, own: int, trials: Sequence[FrozenTrial], crowd: Crowd
     ) -> dict[int, Array]:
-        """Cube points of those trials of other workers that are being evaluated now, by number."""
-        running = [t for t in others if t.state == TrialState.RUNNING]
-        if not running:
-            return {}
-        stale, ttl = stale_ids(study), self.pending_ttl
-        points = {}
-        for t in running:
-            dead = is_dead(announcement(t).get("by"))
-            if dead is None:  # it runs on another machine
+        """Cube points of the trials of other workers that are being evaluated now, by number."""
+        running = {t.number: t for t in replica.unknown(trials) if t.state == TrialState.RUNNING and t.number != own}
+        stale, ttl, points = stale_ids(study) if running else set(), self.pending_ttl, {}
+        for number, t in running.items():
+            ended = crowd.has_ended(number, self.pending_ttl)
+            if ended is None and number not in crowd.asks:  # of a sampler that keeps no line
                 ttl = lost_after(trials) if ttl is None else ttl
-                dead = self._sightings.seconds(t) > ttl
-            lost = t._trial_id in stale or dead
-            if lost and OWNER not in t.system_attrs:  # a signed trial will be finished by others, at its own point
-                continue
-            fixed = t.system_attrs.get("fixed_params", {})
-            u = replica.encode(announced(t, replica.space) | (fixed if isinstance(fixed, dict) else {}) | t.params)
+                ended = self._sightings.seconds(t) > ttl
+            if (ended or t._trial_id in stale) and OWNER not in t.system_attrs:
+                continue  # a signed trial will be finished by others, at its own point
+            u = replica.place_of(t, crowd.asks.get(number, {}))
             if u is not None:
-                points[t.number] = u
-        return points
+                points[number] = u
+        # of trials that were created since they were read, only the announcements are known
+        return points | self._taken(replica, own, (), crowd, but={t.number for t in trials})
 
-    def _step(self, study: Study, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> int:
+    def _taken(
+        self, replica: Replica, own: int, trials: Sequence[FrozenTrial], crowd: Crowd, but: Container[int] = ()
+    ) -> dict[int, Array]:
+        """Cube points of other workers that the replica does not know: those announced, and those of `trials` that
+        have ended meanwhile."""
+        found = {t.number: replica.encode(t.params) for t in replica.unknown(trials) if t.state.is_finished()}
+        for number, ask in crowd.asks.items():
+            if number in but or replica.has_told(number) or number in found:
+                continue
+            if not crowd.has_ended(number, self.pending_ttl):
+                found[number] = replica.place_of_ask(number, ask)
+        return {number: u for number, u in found.items() if u is not None and number != own}
+
+    def _step(self, study: Study, trial: FrozenTrial, trials: Sequence[FrozenTrial], crowd: Crowd) -> int:
         """The key of a trial's proposal: its number, less the trials before it whose workers died.
 
         So the trial that takes the place of a lost one is proposed what the lost one was.
         """
         heartbeat, stale = has_heartbeat(study), stale_ids(study)
-        lost = sum(t.number < trial.number and is_lost(t, heartbeat, stale) for t in trials)
+        suspects = {TrialState.RUNNING, TrialState.FAIL} if heartbeat else {TrialState.RUNNING}
+        before = [t for t in trials if t.state in suspects and t.number < trial.number]
+        named = crowd.asks.keys()
+        lost = sum(is_lost(t, heartbeat, stale, t.number in named, crowd.has_ended(t.number)) for t in before)
         while len(self._steps) >= STEPS:
             del self._steps[next(iter(self._steps))]
         self._steps[study._study_id, trial.number] = trial.number - lost

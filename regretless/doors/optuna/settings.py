@@ -13,6 +13,7 @@ from optuna.study import Study
 from optuna.trial import TrialState
 
 from regretless.basics.fingerprint import source_fingerprint
+from regretless.doors.optuna.trials import keep, kept
 from regretless.space import Space
 from regretless.task import Direction, Task
 
@@ -44,7 +45,7 @@ class StudySettings:
     @classmethod
     def read(cls, study: Study) -> StudySettings | None:
         """Those of a study; None when it has none, or none that make sense."""
-        stored = study.user_attrs.get(SETTINGS)
+        stored = kept(study).get(SETTINGS)
         if not isinstance(stored, dict):
             return None
         method, seed, budget = stored.get("method"), stored.get("seed"), stored.get("budget")
@@ -73,8 +74,8 @@ class StudySettings:
             runs = f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}"
             raise ValueError(f"{runs}, not {method!r} and {seed}; leave them out, or choose another study name")
         for name, words in (("probes", "probes"), ("limit", "floor or ceiling"), ("noise_bound", "noise_bound")):
-            if named[name] not in (None, kept := getattr(stored, name)):
-                runs = f"study {study.study_name!r} runs with {words} {kept}"
+            if named[name] not in (None, has := getattr(stored, name)):
+                runs = f"study {study.study_name!r} runs with {words} {has}"
                 raise ValueError(f"{runs}, not {named[name]}; leave it out, or choose another study name")
         return stored
 
@@ -89,7 +90,7 @@ class StudySettings:
     def write(self, study: Study) -> None:
         """Writes them into the study, unless it has some."""
         if self.read(study) is None:
-            study.set_user_attr(SETTINGS, asdict(self))
+            keep(study, SETTINGS, asdict(self))
 
 
 def check_space(study: Study, space: Mapping[str, BaseDistribution], conditional: Iterable[str] = ()) -> None:
@@ -107,7 +108,7 @@ def check_space(study: Study, space: Mapping[str, BaseDistribution], conditional
 
 def objective_changed(study: Study, objective: object) -> bool:
     """Whether the source of the objective differs from the one the study knows; writes down the present one."""
-    now, before = source_fingerprint(objective), study.user_attrs.get(OBJECTIVE, "")
+    now, before = source_fingerprint(objective), kept(study).get(OBJECTIVE, "")
     if now != before:
-        study.set_user_attr(OBJECTIVE, now)
+        keep(study, OBJECTIVE, now)
     return before not in ("", now)

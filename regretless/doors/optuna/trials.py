@@ -12,7 +12,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from regretless.doors.optuna.workers import OWNER, announcement, is_dead
+from regretless.doors.optuna.workers import OWNER
 from regretless.task import Direction
 
 TOLD_FAILED = "regretless:failed"
@@ -45,6 +45,15 @@ def direction_of(study: Study) -> Direction:
     return "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
 
 
+def kept(study: Study) -> dict[str, Any]:
+    """What this library keeps of a study for itself: its system attributes, which tables and dashboards leave out."""
+    return study._storage.get_study_system_attrs(study._study_id)
+
+
+def keep(study: Study, name: str, value: Any) -> None:
+    study._storage.set_study_system_attr(study._study_id, name, value)
+
+
 def whole_study(study: Study) -> Study:
     """The study itself, where Hyperband shows a sampler only the trials of one bracket."""
     whole: Study = getattr(study, "_study", study)
@@ -53,15 +62,6 @@ def whole_study(study: Study) -> Study:
 
 def has_ended(trial: FrozenTrial) -> bool:
     return trial.state.is_finished() and trial.datetime_complete is not None
-
-
-def has_trial(study: Study, number: int) -> bool:
-    """Whether a trial of this number has been created: one small query, where reading the trials takes several."""
-    try:
-        study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
-    except KeyError:
-        return False
-    return True
 
 
 def ended_at(trial: FrozenTrial) -> tuple[datetime, int]:
@@ -106,19 +106,24 @@ def stale_ids(study: Study) -> set[int]:
     return set(study._storage._get_stale_trial_ids(study._study_id)) if has_heartbeat(study) else set()  # type: ignore[attr-defined]
 
 
-def is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
-    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by
-    others."""
+def is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int], named: bool, ended: bool | None) -> bool:
+    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by others.
+    `named`: whether a process has announced it; `ended`: whether that process is dead."""
     if OWNER in trial.system_attrs:
         return False
     if trial.state == TrialState.FAIL:
         return heartbeat and TOLD_FAILED not in trial.system_attrs
     if trial.state != TrialState.RUNNING:
         return False
-    by = announcement(trial).get("by")
-    if by is None:  # killed before it could sign: only those who work beside us could still be about to
+    if not named:  # killed before it could announce: only those who work beside us could still be about to
         return trial.datetime_start is not None and trial.datetime_start < STARTED
-    return trial._trial_id in stale or is_dead(by) is True
+    return trial._trial_id in stale or ended is True
+
+
+def fixed_in(trial: FrozenTrial, space: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a space that were enqueued with a trial, with their values."""
+    fixed: Any = trial.system_attrs.get("fixed_params")
+    return {name: value for name, value in fixed.items() if name in space} if isinstance(fixed, dict) else {}
 
 
 def constants(setting: Mapping[str, Any], trials: Iterable[FrozenTrial]) -> dict[str, Any]:

@@ -1,13 +1,7 @@
-"""How processes that share an Optuna study see each other: signatures, locks and announcements.
-
-A worker writes its host, its process number and the start of that process into each trial it takes. Others on the same
-machine can then tell a dead worker from a slow one. A worker of another machine counts as dead when its trial has run
-for much longer than any completed one. A worker also announces each proposal, so that the others propose other points.
-"""
+"""What tells one process from another: signatures, the locks of a machine, and the marks of probes."""
 
 import contextlib
 import functools
-import json
 import os
 import socket
 import time
@@ -22,18 +16,13 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.doors.optuna.distributions import Distributions
 
 OWNER = "regretless:worker"
-"""The trial attribute by which `tune_in_storage` signs its trials; the next worker finishes those of the dead."""
+"""The trial attribute that names the worker of `tune_in_storage` who has a trial; others finish those of the dead."""
 PROBE = "regretless:probe"
 """Marks the trials that are uniform probes: the seed and the step of the draw, and the names of the parameters it is
 drawn over."""
-ANNOUNCED = "regretless:params"
-"""System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by
-one."""
-ATTRIBUTE_LENGTH = 2000
-"""Characters per attribute; relational storages of older Optunas take 2045."""
 LONGEST_TIMES = 10.0
-"""A running trial of another machine counts as lost once it was seen running this many times longer than the longest
-completed one took ..."""
+"""A running trial that no process names, such as one of another sampler, counts as lost once it was seen running this
+many times longer than the longest completed one took ..."""
 LOST_SECONDS = 60.0
 """... and at least this long: the first ask of a worker imports libraries, and machines stall."""
 CLOCKS_DIFFER = 600.0
@@ -42,17 +31,35 @@ CLOCKS_DIFFER = 600.0
 
 def signature() -> dict[str, Any]:
     """This process, in plain values."""
-    return _signature_of(os.getpid())
+    return dict(_signature_of(os.getpid()))
 
 
 @functools.lru_cache(maxsize=1)
 def _signature_of(pid: int) -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": pid, "born": _born(pid)}
+    return {"place": _place(pid), "pid": pid, "born": _born(pid)}
+
+
+def _place(pid: int) -> str:
+    """The machine since its start, and the view of its processes that a container has; "" where the system does not
+    say. Within one such place a process number and the start of the process name one process."""
+    try:
+        if os.readlink("/proc/self") != str(pid):
+            return ""  # what is mounted here shows the processes of another view
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        views = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "time") if _has_view(kind)]
+    except OSError:
+        return ""
+    return " ".join([socket.gethostname(), boot, *views])
+
+
+def _has_view(kind: str) -> bool:
+    return kind == "pid" or Path(f"/proc/self/ns/{kind}").is_symlink()
 
 
 def is_dead(signed: Any) -> bool | None:
-    """Whether the process of a signature has ended; None when that cannot be seen from this machine."""
-    if not isinstance(signed, Mapping) or signed.get("host") != socket.gethostname():
+    """Whether the process of a signature has ended; None when that cannot surely be seen from here."""
+    place = _signature_of(os.getpid())["place"]
+    if not isinstance(signed, Mapping) or not place or signed.get("place") != place:
         return None
     pid = signed.get("pid")
     if isinstance(pid, bool) or not isinstance(pid, int) or pid <= 0:
@@ -63,7 +70,8 @@ def is_dead(signed: Any) -> bool | None:
         return True
     except PermissionError:
         pass
-    return _born(pid) != str(signed.get("born"))
+    born = _born(pid)
+    return born != signed.get("born") if born else None
 
 
 def _born(pid: int) -> str:
@@ -123,48 +131,12 @@ def _lock(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-# ---------------------------------------------------------------- announcements
-
-
-def announce(study: Study, trial: FrozenTrial, space: Distributions, params: Mapping[str, Any], former: int) -> int:
-    """Shares a proposal with the other workers, in attributes short enough for every storage; blanks what is left of
-    `former` pieces."""
-    inner = {name: v if type(v) is float else float(space[name].to_internal_repr(v)) for name, v in params.items()}
-    text = json.dumps({"by": signature(), "params": inner})
-    pieces = [text[i : i + ATTRIBUTE_LENGTH] for i in range(0, len(text), ATTRIBUTE_LENGTH)]
-    pieces += [""] * (former - len(pieces))
-    for i, piece in enumerate(pieces):
-        study._storage.set_trial_system_attr(trial._trial_id, f"{ANNOUNCED}:{i}", piece)
-    return len(pieces)
-
-
-def announcement(trial: FrozenTrial) -> dict[str, Any]:
-    """What a running trial has announced: who works on it, and its proposal; nothing while it is only half written."""
-    pieces: list[str] = []
-    while isinstance(piece := trial.system_attrs.get(f"{ANNOUNCED}:{len(pieces)}"), str):
-        pieces.append(piece)
-    try:
-        found = json.loads("".join(pieces))
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def announced(trial: FrozenTrial, space: Distributions) -> dict[str, Any]:
-    """The proposal a running trial has announced, in the study's terms."""
-    params = announcement(trial).get("params")
-    try:
-        return {name: space[name].to_external_repr(value) for name, value in params.items() if name in space}  # type: ignore[union-attr]
-    except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
-        return {}
-
-
 # ---------------------------------------------------------------- probes
 
 
 def mark_probe(study: Study, trial: FrozenTrial, seed: int, step: int, space: Distributions) -> None:
     """Writes down that a trial is the uniform probe of a seed and a step."""
-    if PROBE not in study._storage.get_trial(trial._trial_id).system_attrs:
+    if PROBE not in trial.system_attrs:
         mark: dict[str, Any] = {"seed": seed, "step": step, "over": sorted(space)}
         study._storage.set_trial_system_attr(trial._trial_id, PROBE, mark)
 
