@@ -128,7 +128,7 @@ class Replica:
         """The same of what was announced alone."""
         return self._place(number, (ask, {}))
 
-    def _place(self, number: int, known: tuple[Mapping[str, float], Mapping[str, Any]]) -> Array | None:
+    def _place(self, number: int, known: tuple[Mapping[str, float], dict[str, Any]]) -> Array | None:
         kept = self._places.setdefault(number, {})
         found = kept.get(bool(known[1]))
         if found is None or found[0] != known:
