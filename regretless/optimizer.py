@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regretless.auto import choose_method
+from regretless.basics.options import whole_number
 from regretless.basics.statefile import pack
 from regretless.basics.values import checked_amount, checked_value, checked_values, checked_variance
 from regretless.certificate import Certificate
@@ -47,10 +48,17 @@ from regretless.task import CostKind, Direction, Task, objectives_of
 from regretless.trial import Trial as Trial
 from regretless.trial import checked_constraints, checked_cost, own_values
 
+if TYPE_CHECKING:
+    from regretless.outlook.forecast import Forecast
+    from regretless.outlook.outlook import Forecasts, Outlook
+
 FILE_KIND = "regretless-run-1"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
 """What other libraries, and `minimize`, call our arguments."""
+
+USUAL_TRIALS = 20
+"""How far the outlook looks unless it is asked otherwise."""
 
 Answer = TypeVar("Answer")
 _optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
@@ -141,6 +149,7 @@ class Optimizer:
         """Whether a computation of the method was broken off, so that its caches cannot be trusted."""
         self._file: Checkpoint | None = None
         """The file that the run is written to."""
+        self._forecasts: Forecasts | None = None
         self._new_locks()
 
     def __repr__(self) -> str:
@@ -478,6 +487,28 @@ class Optimizer:
             steps = tuple(book.probe_steps) if book.probe_steps or self.task.probes else None
             known = probing or Probing(steps, book.record.overlapping, rule)
             return self._computed(lambda method: share_left(self.task, method, history, known, delta))
+
+    @property
+    def outlook(self) -> Outlook:
+        """What 20 more trials would bring, and how this run's earlier forecasts turned out."""
+        return self.outlooks([USUAL_TRIALS])[0]
+
+    def forecast(self, trials: int = USUAL_TRIALS) -> Forecast:
+        """How much better the recommended setting will be after so many more trials, in the unit of the objective."""
+        return self.outlooks([trials])[0].forecast
+
+    def outlooks(self, trials: Sequence[int], *, beside: Sequence[Array] = ()) -> tuple[Outlook, ...]:
+        """The outlook for each number of further trials. `beside`: points that others are evaluating."""
+        from regretless.outlook.outlook import Forecasts
+
+        for m in trials:
+            whole_number(trials=m)
+        with self._lock:
+            if self._forecasts is None:
+                self._forecasts = Forecasts(self.method.cube)
+            history = self.history.with_pending(np.array(beside)) if len(beside) else self.history
+            noisy = len(history) > 0 and self._computed(lambda method: method.shows_noise(history))
+            return self._forecasts.outlook(history, trials, noisy=noisy, task=self.task)
 
     # -- files
 

@@ -1,0 +1,210 @@
+"""What a run may still bring: `Outlook`, which holds a forecast and how the run's earlier forecasts turned out.
+
+A run checks itself. At fixed numbers of values (`looks`) it was forecast, from what was known then alone, how much the
+next values would bring; the intervals are compared with what came. Where they failed too often, later ones are wider,
+by the rule of adaptive conformal inference (Gibbs and Candes 2021): with the promised share of misses a and misses
+e_1, e_2, ... (1 or 0), the share asked of the model is a_1 = a and
+
+    a_(t+1) = min(a, a_t + RATE (a - e_t)),
+
+and an interval with a_t <= 0 holds everything. For every sequence of values whatsoever the share of misses among the
+first T looks is at most a + (a + RATE) / (RATE T), because the steps add up and a_t never falls below -RATE.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from regretless.basics.threads import threads_for
+from regretless.history import History
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.surrogate import Surrogate
+from regretless.outlook.forecast import USUAL, Forecast, Forecaster, nothing_known
+from regretless.outlook.progress import Seen, features, levels, own_model, posterior_of, reach
+from regretless.space import Cube
+from regretless.space.parameters import Array
+from regretless.task import Task
+
+RATE = 0.1
+"""How far one look moves the share of misses that is asked of the model."""
+FIRST_LOOK, APART = 5, 4
+"""The first look comes after this many values, and every further one after a quarter more (at least two)."""
+GRID = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 130, 210)
+"""Horizons that are forecast together, so that more trials never promise less."""
+
+
+class Look(NamedTuple):
+    """An earlier forecast of the run and what came."""
+
+    after: int
+    """The values known then."""
+    trials: int
+    """The values it looked ahead."""
+    low: float
+    high: float
+    """The interval, in the unit of the objective."""
+    gain: float
+    """What the recommended setting gained."""
+
+    @property
+    def held(self) -> bool:
+        return self.low <= self.gain <= self.high
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """This run's earlier forecasts against what came."""
+
+    looks: tuple[Look, ...] = ()
+    tail: float = 1.0
+    """What the intervals' tails are multiplied by now; below 1 they are wider."""
+
+    @property
+    def held(self) -> int:
+        """How many intervals held."""
+        return sum(look.held for look in self.looks)
+
+    def __str__(self) -> str:
+        if not self.looks:
+            return ""
+        count = len(self.looks)
+        wider = ", so this one is wider" if self.tail < 1.0 else ""
+        return f"{self.held} of {count} of this run's earlier intervals held{wider}."
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a run may still bring. `str()` says it in a few sentences, for people to act on."""
+
+    value: float | None
+    """The value that the forecast starts from, in the unit of the objective; None: there is none yet."""
+    direction: str
+    forecast: Forecast
+    backtest: Backtest = Backtest()
+    fan: tuple[Forecast, ...] = ()
+    """Forecasts for fewer and more trials, in order."""
+
+    @property
+    def noise(self) -> float | None:
+        """The standard deviation of the noise in one value; None: the values show none."""
+        return self.forecast.noise
+
+    def __str__(self) -> str:
+        doubt = str(self.backtest) if self.backtest.tail < 1.0 else ""
+        return " ".join(filter(None, [str(self.forecast), doubt]))
+
+
+# ---------------------------------------------------------------- the work
+
+
+class Forecasts:
+    """Forecasts of one run from its histories; what it keeps is a cache and may be dropped at any time."""
+
+    def __init__(self, cube: Cube) -> None:
+        self._cube = cube
+        self._forget(noisy=False)
+
+    def _forget(self, *, noisy: bool) -> None:
+        self._noisy, self._history = noisy, History(self._cube.dim)
+        self._model, self._past = own_model(self._cube, noisy=noisy), own_model(self._cube, noisy=noisy)
+        """The model of all values, and that of the looks, which come in the order of their sizes."""
+        self._moments: list[_Moment] = []
+
+    def outlook(self, history: History, trials: Sequence[int], *, noisy: bool, task: Task) -> tuple[Outlook, ...]:
+        """The outlook for each number of further trials."""
+        with threads_for(model_free=False):
+            if noisy != self._noisy or not history.extends(self._history):
+                self._forget(noisy=noisy)
+            self._history = history
+            now = _Moment.of(Seen.of(history, self._cube, noisy=noisy), self._model)
+            start = None if now.best is None else task.sign * float(now.levels[now.best])
+            if not now.reach > 0:
+                unknown = [nothing_known(m, _why_not(now), now.noise) for m in trials]
+                return tuple(Outlook(start, task.direction, forecast) for forecast in unknown)
+            backtest = self._backtest(now)
+            fan = now.forecasts(sorted({*GRID, *trials}), max(backtest.tail, 0.0))
+        near = tuple(fan[m] for m in sorted(fan) if m <= 2 * trials[0])
+        return tuple(Outlook(start, task.direction, fan[m], backtest, near) for m in trials)
+
+    def _backtest(self, now: _Moment) -> Backtest:
+        """The looks whose horizon has passed, and what they ask of the next interval."""
+        after = self._moments[-1].next if self._moments else FIRST_LOOK
+        while after <= len(now.seen.y):
+            self._moments.append(_Moment.of(now.seen.first(after), self._past))
+            after = self._moments[-1].next
+        level = np.full(len(now.seen.y), -np.inf)
+        level[now.seen.feasible] = now.levels
+        looks, share, allowed = [], 1.0 - USUAL, 1.0 - USUAL
+        for then, later in itertools.pairwise(self._moments):
+            if then.reach > 0:
+                low, high = then.interval(share / allowed)
+                gain = max(0.0, float(level[later.row] - level[then.row]))
+                looks.append(Look(then.count, later.count - then.count, low, high, gain))
+                share = min(allowed, share + RATE * (allowed - (not looks[-1].held)))
+        return Backtest(tuple(looks), share / allowed)
+
+
+class _Moment:
+    """A run when so much of it was known."""
+
+    def __init__(self, seen: Seen, gp: GP | None) -> None:
+        self.seen, self.gp, self.count = seen, gp, len(seen.y)
+        self.next = self.count + max(2, self.count // APART)
+        """When the next look comes."""
+        self.levels = levels(seen, gp)
+        self.best = int(np.argmax(self.levels)) if len(self.levels) else None
+        self.reach = reach(self.levels)
+
+    @classmethod
+    def of(cls, seen: Seen, model: Surrogate) -> _Moment:
+        return cls(seen, posterior_of(seen, model))
+
+    @property
+    def row(self) -> int:
+        """The row of the recommended setting; there is one."""
+        assert self.best is not None
+        return int(np.flatnonzero(self.seen.feasible)[self.best])
+
+    @property
+    def noise(self) -> float | None:
+        """The standard deviation of the noise in one value: as told, else as the model fits it."""
+        told = self.seen.yvar[~np.isnan(self.seen.yvar)]
+        if not self.seen.noisy or (self.gp is None and not len(told)):
+            return None
+        if len(told) or self.gp is None:
+            return math.sqrt(float(told.mean()))
+        return self.gp.scale * math.sqrt(float(self.gp.factor.noise[: self.gp.n].mean()) * self.gp.signal)
+
+    @functools.cached_property
+    def _own_features(self) -> Array:
+        """The features for the trials until the next look."""
+        return features(self.seen, self.gp, [float(self.next - self.count)])
+
+    def forecasts(self, horizons: Sequence[int], tail: float) -> dict[int, Forecast]:
+        """A forecast for each horizon, in order: more trials promise no less."""
+        x = features(self.seen, self.gp, [m * (1.0 - self.seen.failed) for m in horizons])
+        gains = self.reach * np.maximum.accumulate(Forecaster.shipped().gains(x, tail=tail), axis=0)
+        return {m: Forecast(m, tuple(map(float, row)), self.noise) for m, row in zip(horizons, gains, strict=True)}
+
+    def interval(self, tail: float) -> tuple[float, float]:
+        """What was forecast until the next look."""
+        if tail <= 0:
+            return 0.0, math.inf
+        gains = self.reach * Forecaster.shipped().gains(self._own_features, tail=tail)[0]
+        return Forecast(self.next - self.count, tuple(map(float, gains))).interval()
+
+
+def _why_not(now: _Moment) -> str:
+    """Why a run without a reach says nothing of further trials."""
+    if not len(now.seen.y):
+        return "no trial has a value"
+    if not len(now.levels):
+        return "no setting keeps all constraints"
+    return "there is one value" if len(now.levels) == 1 else "all values are equal"
