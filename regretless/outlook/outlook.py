@@ -13,7 +13,6 @@ first T looks is at most a + (a + RATE) / (RATE T), because the steps add up and
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -24,12 +23,10 @@ import numpy as np
 
 from regretless.basics.threads import threads_for
 from regretless.history import History
-from regretless.models.gp.posterior import GP
 from regretless.models.gp.surrogate import Surrogate
 from regretless.outlook.forecast import USUAL, Forecast, Forecaster, nothing_known
 from regretless.outlook.progress import Seen, features, levels, own_model, posterior_of, reach
 from regretless.space import Cube
-from regretless.space.parameters import Array
 from regretless.task import Task
 
 RATE = 0.1
@@ -113,9 +110,9 @@ class Forecasts:
 
     def _forget(self, *, noisy: bool) -> None:
         self._noisy, self._history = noisy, History(self._cube.dim)
-        self._model, self._past = own_model(self._cube, noisy=noisy), own_model(self._cube, noisy=noisy)
-        """The model of all values, and that of the looks, which come in the order of their sizes."""
+        self._model = own_model(self._cube, noisy=noisy)
         self._moments: list[_Moment] = []
+        """The looks, in order; the values between two of them are what the first one forecast."""
 
     def outlook(self, history: History, trials: Sequence[int], *, noisy: bool, task: Task) -> tuple[Outlook, ...]:
         """The outlook for each number of further trials."""
@@ -123,7 +120,9 @@ class Forecasts:
             if noisy != self._noisy or not history.extends(self._history):
                 self._forget(noisy=noisy)
             self._history = history
-            now = _Moment.of(Seen.of(history, self._cube, noisy=noisy), self._model)
+            seen = Seen.of(history, self._cube, noisy=noisy)
+            self._look(seen)
+            now = _Moment(seen, self._model)
             start = None if now.best is None else task.sign * float(now.levels[now.best])
             if not now.reach > 0:
                 unknown = [nothing_known(m, _why_not(now), now.noise) for m in trials]
@@ -133,12 +132,15 @@ class Forecasts:
         near = tuple(fan[m] for m in sorted(fan) if m <= 2 * trials[0])
         return tuple(Outlook(start, task.direction, fan[m], backtest, near) for m in trials)
 
+    def _look(self, seen: Seen) -> None:
+        """Makes the looks that are due, each from the values before it alone."""
+        after = self._moments[-1].next if self._moments else FIRST_LOOK
+        while after <= len(seen.y):
+            self._moments.append(_Moment(seen.first(after), self._model))
+            after = self._moments[-1].next
+
     def _backtest(self, now: _Moment) -> Backtest:
         """The looks whose horizon has passed, and what they ask of the next interval."""
-        after = self._moments[-1].next if self._moments else FIRST_LOOK
-        while after <= len(now.seen.y):
-            self._moments.append(_Moment.of(now.seen.first(after), self._past))
-            after = self._moments[-1].next
         level = np.full(len(now.seen.y), -np.inf)
         level[now.seen.feasible] = now.levels
         looks, share, allowed = [], 1.0 - USUAL, 1.0 - USUAL
@@ -154,17 +156,14 @@ class Forecasts:
 class _Moment:
     """A run when so much of it was known."""
 
-    def __init__(self, seen: Seen, gp: GP | None) -> None:
-        self.seen, self.gp, self.count = seen, gp, len(seen.y)
+    def __init__(self, seen: Seen, model: Surrogate) -> None:
+        self.seen, self.gp, self.count = seen, posterior_of(seen, model), len(seen.y)
         self.next = self.count + max(2, self.count // APART)
         """When the next look comes."""
-        self.levels = levels(seen, gp)
+        self.levels = levels(seen, self.gp)
         self.best = int(np.argmax(self.levels)) if len(self.levels) else None
         self.reach = reach(self.levels)
-
-    @classmethod
-    def of(cls, seen: Seen, model: Surrogate) -> _Moment:
-        return cls(seen, posterior_of(seen, model))
+        self._intervals: dict[float, tuple[float, float]] = {}
 
     @property
     def row(self) -> int:
@@ -182,11 +181,6 @@ class _Moment:
             return math.sqrt(float(told.mean()))
         return self.gp.scale * math.sqrt(float(self.gp.factor.noise[: self.gp.n].mean()) * self.gp.signal)
 
-    @functools.cached_property
-    def _own_features(self) -> Array:
-        """The features for the trials until the next look."""
-        return features(self.seen, self.gp, [float(self.next - self.count)])
-
     def forecasts(self, horizons: Sequence[int], tail: float) -> dict[int, Forecast]:
         """A forecast for each horizon, in order: more trials promise no less."""
         x = features(self.seen, self.gp, [m * (1.0 - self.seen.failed) for m in horizons])
@@ -197,8 +191,9 @@ class _Moment:
         """What was forecast until the next look."""
         if tail <= 0:
             return 0.0, math.inf
-        gains = self.reach * Forecaster.shipped().gains(self._own_features, tail=tail)[0]
-        return Forecast(self.next - self.count, tuple(map(float, gains))).interval()
+        if tail not in self._intervals:
+            self._intervals[tail] = self.forecasts([self.next - self.count], tail)[self.next - self.count].interval()
+        return self._intervals[tail]
 
 
 def _why_not(now: _Moment) -> str:
