@@ -8,6 +8,8 @@ The shortest way in:
     print(result.params, result.value, result.certificate)
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 from regretless.auto.recipes import (
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
     from regretless.doors.optuna.pruner import Pruner
     from regretless.doors.optuna.sampler import Sampler
     from regretless.doors.sklearn.search import RegretlessSearchCV
+    from regretless.outlook.outlook import Outlook
     from regretless.outlook.stopping import GapBelow, StopWhen
+    from regretless.outlook.worth import Worth
 
 __version__ = "1.0.0"
 
@@ -54,6 +58,7 @@ _LATER = {
     "GapBelow": "regretless.outlook.stopping",
     "certify": "regretless.doors.optuna.certify",
     "StopWhen": "regretless.outlook.stopping",
+    "Worth": "regretless.outlook.worth",
     "Bilevel": "regretless.bilevel",
     "minimize_bilevel": "regretless.bilevel",
     "plan": "regretless.bilevel",
@@ -96,12 +101,23 @@ __all__ = [
     "Trial",
     "TuRBO",
     "Value",
+    "Worth",
     "certify",
     "maximize",
     "minimize",
     "minimize_bilevel",
+    "outlook",
     "plan",
 ]  # fmt: skip
+
+
+def outlook(study: Any, trials: int = 20, *, search_space: Any = None) -> Outlook:
+    """How much better an Optuna study of any sampler will be after so many more trials
+    (`regretless.doors.optuna.outlook`)."""
+    found: Outlook = optional("regretless.doors.optuna.outlook", "optuna").outlook(
+        study, trials, search_space=search_space
+    )
+    return found
 
 
 def __getattr__(name: str) -> Any:

@@ -41,7 +41,7 @@ from regretless.history import History
 from regretless.method import Method, Recipe, next_points
 from regretless.outlook.bounds import first_beyond, warn_of_wrong_limit
 from regretless.outlook.probes import Probing, Share, Spending, gap_left, is_due, probe_point, share_left
-from regretless.outlook.stopping import rule_of
+from regretless.outlook.stopping import USUAL_TRIALS, rule_of
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Array
 from regretless.task import CostKind, Direction, Task, objectives_of
@@ -56,9 +56,6 @@ FILE_KIND = "regretless-run-1"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
 """What other libraries, and `minimize`, call our arguments."""
-
-USUAL_TRIALS = 20
-"""How far the outlook looks unless it is asked otherwise."""
 
 Answer = TypeVar("Answer")
 _optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()

@@ -97,16 +97,18 @@ class Forecast:
 
     def __str__(self) -> str:
         if self.unknown:
-            return f"{self._trials}: nothing can be said yet, because {self.unknown}.{self._error}"
+            return f"{self.trials_words}: nothing can be said yet, because {self.unknown}.{self._error}"
         low, high = self.interval()
         if high <= 0:
-            return f"{self._trials}: no gain is expected (the chance of any is at most {1 - USUAL:.2g}).{self._error}"
+            few = f"the chance of any is at most {1 - USUAL:.2g}"
+            return f"{self.trials_words}: no gain is expected ({few}).{self._error}"
         middle = f"about {shown(self.median)} better" if self.median > 0 else "most likely no gain"
         between = f"between {shown(low)} and {shown(high)}" if low > 0 or self.median > 0 else f"at most {shown(high)}"
-        return f"{self._trials}: {middle} (4 of 5 times {between}).{self._error}"
+        return f"{self.trials_words}: {middle} (4 of 5 times {between}).{self._error}"
 
     @property
-    def _trials(self) -> str:
+    def trials_words(self) -> str:
+        """The number of trials in words."""
         return f"{self.trials} more trial{'s' * (self.trials != 1)}"
 
     @property

@@ -1,14 +1,15 @@
 """What a run may still bring: `Outlook`, which holds a forecast and how the run's earlier forecasts turned out.
 
-A run checks itself. At fixed numbers of values (`looks`) it was forecast, from what was known then alone, how much the
-next values would bring; the intervals are compared with what came. Where they failed too often, later ones are wider,
-by the rule of adaptive conformal inference (Gibbs and Candes 2021): with the promised share of misses a and misses
-e_1, e_2, ... (1 or 0), the share asked of the model is a_1 = a and
+A run checks itself. After fixed numbers of values it was forecast, from what was known then alone, how much the next
+values would bring; the intervals are compared with what came. Where they failed too often, later ones are wider, by the
+rule of adaptive conformal inference (Gibbs and Candes 2021): with the allowed share of misses a and misses e_1, e_2,
+... (1 or 0), let a_1 = a and
 
-    a_(t+1) = min(a, a_t + RATE (a - e_t)),
+    a_(t+1) = a_t + RATE (a - e_t).
 
-and an interval with a_t <= 0 holds everything. For every sequence of values whatsoever the share of misses among the
-first T looks is at most a + (a + RATE) / (RATE T), because the steps add up and a_t never falls below -RATE.
+The interval of look t leaves out min(a, a_t) in its tails; where that is not positive it holds everything. So intervals
+are wider exactly while more than the share a of them has failed. For every sequence of values whatsoever the share of
+misses among the first T looks is at most a + (a + RATE) / (RATE T): the steps add up, and a_t never falls below -RATE.
 """
 
 from __future__ import annotations
@@ -146,11 +147,11 @@ class Forecasts:
         looks, share, allowed = [], 1.0 - USUAL, 1.0 - USUAL
         for then, later in itertools.pairwise(self._moments):
             if then.reach > 0:
-                low, high = then.interval(share / allowed)
+                low, high = then.interval(min(share / allowed, 1.0))
                 gain = max(0.0, float(level[later.row] - level[then.row]))
                 looks.append(Look(then.count, later.count - then.count, low, high, gain))
-                share = min(allowed, share + RATE * (allowed - (not looks[-1].held)))
-        return Backtest(tuple(looks), share / allowed)
+                share += RATE * (allowed - (not looks[-1].held))
+        return Backtest(tuple(looks), min(share / allowed, 1.0))
 
 
 class _Moment:

@@ -1,9 +1,9 @@
-"""Reasons to stop: `GapBelow` ends a run by its certificate, `StopWhen` by what people ask of runs; `|` and `&` combine
-them.
+"""Reasons to stop: `StopWhen` ends a run by what people ask of runs, `Worth` (`worth.py`) when going on does not pay,
+`GapBelow` by its certificate; `|` and `&` combine them.
 
-    stop=GapBelow(0.01, share=0.02)                            # both statements must hold
-    stop=GapBelow(0.01) | StopWhen(no_improvement=50)          # whichever comes first
-    stop=StopWhen(cost=100.0)                                  # a budget of money
+    stop=StopWhen(gain_below=0.001, in_trials=20)              # 20 more trials would gain less
+    stop=Worth(per_unit=5000, per_trial=2)                     # going on costs more than it brings
+    stop=GapBelow(0.01) | StopWhen(cost=100.0)                 # whichever comes first
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from regretless.basics.options import in_range, whole_number
 from regretless.certificate import Certificate
+from regretless.outlook import going_on
 from regretless.outlook.probes import DEFAULT_RATE, Proven, Share, Spending, checked_rate
 from regretless.task import Direction
+
+if TYPE_CHECKING:
+    from regretless.outlook.forecast import Forecast
+    from regretless.outlook.outlook import Outlook
 
 CHECKS_IN_A_ROW = 2
 """A single lucky fit must not end a run: a fitted certificate has to hold at this many checks in a row."""
@@ -36,6 +41,8 @@ SUM_OF_SQUARES = 6 / math.pi**2
 FOR_THE_ASKED = 0.8
 """The part of delta that is spent on the share that a rule asks for; the rest is for the shares that certificates name
 at other moments. With 0.8 a share of 5 % needs 4 probes more than with all of delta."""
+USUAL_TRIALS, USUAL_CHANCE = 20, 0.9
+"""How far a rule by the forecast looks ahead, and how sure it must be, unless it is told otherwise."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,6 +52,8 @@ class Evaluated(Protocol):
     value: float | None
     """None: it failed, or has not ended."""
     cost: float | None
+    seconds: float | None
+    """How long it took, where that is known."""
 
     @property
     def state(self) -> str:
@@ -71,6 +80,9 @@ class RunView(Protocol):
     def share_at(self, delta: float, *, rule: Spending | None = None) -> Share:
         """How much of the space can be better, with probability 1 - delta; with a rule, at every moment."""
 
+    def outlooks(self, trials: Sequence[int]) -> Sequence[Outlook]:
+        """What so many further trials would bring, for each number of them."""
+
 
 class StopRule(ABC):
     """A reason to stop, as `rule(optimizer)`, which gives the reason or None. It is also the callback of the libraries
@@ -84,6 +96,12 @@ class StopRule(ABC):
     """Whether the rule needs certificates of the gap, for which "auto" takes a method that verifies."""
     asks_share = False
     """Whether the rule needs probes to hold."""
+
+    @property
+    def how_far(self) -> str:
+        """How far the rule was from firing when it last looked, and about how many trials more that takes; empty where
+        it fired or cannot tell."""
+        return ""
 
     @abstractmethod
     def check(self, run: RunView) -> str | None:
@@ -268,9 +286,19 @@ class _Counts:
 class StopWhen(StopRule):
     """Stops when any of what is given comes true.
 
+        minimize(train, space, trials=500, stop=StopWhen(gain_below=0.001, in_trials=20))
         minimize(train, space, trials=500, stop=StopWhen(no_improvement=50, target=0.01, seconds=3600))
 
+    `gain_below` and `below_noise` rest on the forecast (`Optimizer.forecast`), which a run widens when its own earlier
+    forecasts failed. How often such stops were right is measured (docs/lab/outlook.md), not proven.
+
     Args:
+        gain_below: a gain too small to go on for, in the unit of the objective: the next `in_trials` trials gain less
+            with probability `chance`.
+        in_trials: how many trials are looked ahead; 20 unless said otherwise.
+        chance: the probability with which the gain must be below; 0.9 unless said otherwise.
+        below_noise: the same with the measurement error of the values in place of `gain_below`; it never holds while
+            the values show no noise.
         no_improvement: so many trials in a row, failed ones included, have not improved the best value.
         target: a value that is good enough; one that breaks a constraint reaches nothing and improves nothing.
         seconds: the time that the run may take, in all of its sessions.
@@ -282,25 +310,40 @@ class StopWhen(StopRule):
     def __init__(
         self,
         *,
+        gain_below: float | None = None,
+        in_trials: int | None = None,
+        chance: float | None = None,
+        below_noise: bool = False,
         no_improvement: int | None = None,
         target: float | None = None,
         seconds: float | None = None,
         cost: float | None = None,
     ) -> None:
-        if no_improvement is None and target is None and seconds is None and cost is None:
-            raise ValueError("StopWhen needs at least one of no_improvement=, target=, seconds= and cost=")
-        whole_number(also=(None,), no_improvement=no_improvement)
+        plain = {"no_improvement": no_improvement, "target": target, "seconds": seconds, "cost": cost}
+        looks = gain_below is not None or below_noise
+        if not looks and all(value is None for value in plain.values()):
+            raise ValueError(f"StopWhen needs at least one of gain_below=, below_noise=True, {'=, '.join(plain)}=")
+        if not looks and (in_trials, chance) != (None, None):
+            raise ValueError("in_trials= and chance= belong to gain_below= or below_noise=True; give one of those")
+        in_range("(0, inf) or None", gain_below=gain_below)
+        whole_number(also=(None,), in_trials=in_trials, no_improvement=no_improvement)
+        in_range("(0, 1) or None", chance=chance)
         in_range("(-inf, inf) or None", target=target)
         in_range("(0, inf] or None", seconds=seconds)
         in_range("(0, inf) or None", cost=cost)
+        self.gain_below, self.below_noise = gain_below, below_noise
+        self.in_trials, self.chance = in_trials or USUAL_TRIALS, chance or USUAL_CHANCE
         self.no_improvement, self.target, self.seconds, self.cost = no_improvement, target, seconds, cost
+        given = {"gain_below": gain_below, "in_trials": in_trials, "chance": chance, "below_noise": below_noise or None}
+        self._given = {name: value for name, value in (given | plain).items() if value is not None}
+        self._fan: dict[int, Forecast] = {}
+        """The forecasts that the rule last looked at."""
         self._before = 0.0
         """Seconds spent in former sessions of the run."""
         self._began = time.monotonic()
 
     def __repr__(self) -> str:
-        given = {name: getattr(self, name) for name in ("no_improvement", "target", "seconds", "cost")}
-        return f"StopWhen({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
+        return f"StopWhen({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
 
     def _state(self) -> dict[str, Any]:
         return {"seconds": self._spent()}
@@ -309,7 +352,7 @@ class StopWhen(StopRule):
         self._before, self._began = float(state["seconds"]) if state else 0.0, time.monotonic()
 
     def check(self, run: RunView) -> str | None:
-        ended, said = [t for t in run.trials if t.state != "pending"], []
+        ended, said = [t for t in run.trials if t.state != "pending"], self._small_gain(run)
         sign = 1.0 if run.direction == "maximize" else -1.0
         best, since = -math.inf, 0
         for t in ended:
@@ -323,9 +366,42 @@ class StopWhen(StopRule):
             said.append(f"{self.seconds:g} seconds were spent")
         if self.cost is not None and (spent := self._paid(ended)) >= self.cost:
             said.append(f"the trials cost {spent:g} of the {self.cost:g} that they may")
-        trials = f"{len(ended)} trial{'s' * (len(ended) != 1)}"
-        self.reason = f"stopped after {trials}: {', and '.join(said)}" if said else None
+        self.reason = f"stopped after {counted(ended)}: {', and '.join(said)}" if said else None
         return self.reason
+
+    @property
+    def how_far(self) -> str:
+        if self.reason is not None or not self._fan:
+            return ""
+        forecast, parts = self._fan[self.in_trials], []
+        if forecast.unknown:
+            return f"the rule cannot tell yet, because {forecast.unknown}"
+        for gain, name in self._limits(forecast):
+            later = going_on.until_unlikely(self._fan, self.in_trials, gain, self.chance)
+            parts.append(
+                f"{forecast.trials_words} gain {gain:.3g}{name} or more with a chance of {forecast.chance(gain):.2g}, "
+                f"the rule asks for at most {1 - self.chance:.2g}, which takes {going_on.about(later)}"
+            )
+        return "; ".join(parts) or "the values show no measurement error yet"
+
+    def _small_gain(self, run: RunView) -> list[str]:
+        """What the forecast gives as reasons to stop."""
+        if self.gain_below is None and not self.below_noise:
+            return []
+        numbers = sorted({*going_on.HORIZONS, self.in_trials})
+        self._fan = {o.forecast.trials: o.forecast for o in run.outlooks(numbers)}
+        forecast = self._fan[self.in_trials]
+        return [
+            f"{forecast.trials_words} gain {gain:.3g}{name} or more with a chance of only {forecast.chance(gain):.2g}"
+            for gain, name in self._limits(forecast)
+            if forecast.chance(gain) <= 1.0 - self.chance
+        ]
+
+    def _limits(self, forecast: Forecast) -> list[tuple[float, str]]:
+        """The gains that are too small to go on for, and what they are."""
+        noise = forecast.noise if self.below_noise else None
+        asked = [(self.gain_below, "")] if self.gain_below is not None else []
+        return [*asked, *([(noise, " (the measurement error)")] if noise else [])]
 
     def _paid(self, ended: Sequence[Evaluated]) -> float:
         """What the trials cost so far; a failed one whose cost nobody told counts as nothing."""
@@ -341,6 +417,11 @@ class StopWhen(StopRule):
         return self._before + time.monotonic() - self._began
 
 
+def counted(ended: Sequence[Evaluated]) -> str:
+    """A number of trials in words."""
+    return f"{len(ended)} trial{'s' * (len(ended) != 1)}"
+
+
 class Combined(StopRule):
     """Several rules of which any (`|`), or all at the same check (`&`), must hold."""
 
@@ -350,6 +431,10 @@ class Combined(StopRule):
         self.rules, self.all_of = tuple(rules), every
         self.asks_gap = any(rule.asks_gap for rule in rules)
         self.asks_share = any(rule.asks_share for rule in rules)
+
+    @property
+    def how_far(self) -> str:
+        return "" if self.reason is not None else "; ".join(filter(None, (rule.how_far for rule in self.rules)))
 
     def __repr__(self) -> str:
         return f"({(' & ' if self.all_of else ' | ').join(map(repr, self.rules))})"

@@ -144,7 +144,7 @@ def minimize(
         checkpoint: a file written after every evaluation; when it exists the run resumes from it, with the same points
             as if never interrupted.
         x0: a setting, or a list of settings, to evaluate first.
-        stop: a rule such as `regretless.GapBelow(0.01)`, asked after every evaluation.
+        stop: a rule such as `regretless.StopWhen(gain_below=0.001)`, asked after every evaluation.
         constraints: how many constraints there are, or their names; fun then returns
             `Value(value, constraints=[...])`, each at most 0 where it holds, and the result is the best feasible
             setting.
@@ -271,7 +271,8 @@ class _Run:
                 message = self.one_by_one()
         if self.gave_up and not any(t.value is not None for t in self.optimizer.trials):
             raise ObjectiveError(message, self.last_error)
-        return Result.of(self.optimizer, message, success=self.succeeded)
+        far = "" if self.rule is None else self.rule.how_far
+        return Result.of(self.optimizer, f"{message}; {far}" if far else message, success=self.succeeded)
 
     def _resumed(self, file: Checkpoint) -> Optimizer:
         """The run of a checkpoint, when it is the one that this call would begin."""

@@ -28,6 +28,8 @@ from regretless.space.parameters import Array
 if TYPE_CHECKING:
     import pandas
 
+    from regretless.outlook.outlook import Outlook
+
 MOST_SHOWN = 8
 """Parameters that a `repr` names: it should fit on a few lines of a terminal."""
 
@@ -69,6 +71,11 @@ class Result:
         params = optimizer.recommend()
         value = observed_values(optimizer, params)[0]
         return cls(params, value, optimizer.certificate, optimizer.trials, message, success, optimizer)
+
+    @property
+    def outlook(self) -> Outlook:
+        """What 20 more trials would bring; `optimizer.forecast(m)` speaks of another number of them."""
+        return self.optimizer.outlook
 
     # -- scipy's names
 

@@ -17,6 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.certificate import Certificate
 from regretless.doors.optuna.trials import direction_of, keep, kept
 from regretless.doors.optuna.workers import probe_steps, ran_together
+from regretless.outlook.outlook import Outlook
 from regretless.outlook.probes import Probing, Share, Spending
 from regretless.outlook.stopping import StopRule, rule_of
 from regretless.task import Task
@@ -40,6 +41,7 @@ class Ended:
     cost: float | None
     state: str
     feasible: bool
+    seconds: float | None
 
 
 class StudyRun:
@@ -59,13 +61,19 @@ class StudyRun:
         found: Share = self._sampler.share(self.study, delta, rule=rule)
         return found
 
+    def outlooks(self, trials: Sequence[int]) -> Sequence[Outlook]:
+        from regretless.doors.optuna.outlook import outlooks  # it needs the sampler, which needs this module
+
+        return outlooks(self.study, trials)
+
 
 def _ended(trial: FrozenTrial) -> Ended:
     """Infinities have failed, although Optuna completes them: the range of the values must stay a number."""
     complete = trial.state == TrialState.COMPLETE
     value = trial.values[0] if complete and math.isfinite(trial.values[0]) else None
     feasible = complete and all(c <= 0 for c in constraints_of(trial).values())
-    return Ended(value, trial.user_attrs.get(COST), "failed" if value is None else "done", feasible)
+    took = None if trial.duration is None else trial.duration.total_seconds()
+    return Ended(value, trial.user_attrs.get(COST), "failed" if value is None else "done", feasible, took)
 
 
 def ask(rule: StopRule, study: Study) -> str | None:

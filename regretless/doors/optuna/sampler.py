@@ -57,6 +57,7 @@ from regretless.doors.optuna.trials import (
 from regretless.doors.optuna.workers import OWNER, Sightings, lost_after, mark_probe
 from regretless.files.codec import MethodLike, as_recipe
 from regretless.optimizer import Optimizer
+from regretless.outlook.outlook import Outlook
 from regretless.outlook.probes import Probing, Share, Spending, is_due, probe_point
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Array
@@ -304,6 +305,15 @@ class Sampler(BaseSampler):
 
         found = self._answer(study, look)
         return Share(None, NO_SPACE) if found is None else found
+
+    def outlooks(self, study: Study, trials: Sequence[int]) -> tuple[Outlook, ...] | None:
+        """What so many further trials would bring, for each number of them; None where no parameters are common to all
+        trials."""
+
+        def look(optimizer: Optimizer, beside: list[Array], probing: Probing) -> tuple[Outlook, ...]:
+            return optimizer.outlooks(trials, beside=beside)
+
+        return self._answer(study, look)
 
     def _answer(self, study: Study, question: Callable[[Optimizer, list[Array], Probing], Returned]) -> Returned | None:
         """What an optimizer says that knows the study, its probes and what is being evaluated now."""

@@ -132,7 +132,8 @@ class Searcher(RaySearcher):
         elif error or value is None or not math.isfinite(value):
             self.optimizer.tell(number, failed=True)
         else:
-            self.optimizer.tell(number, float(value))
+            took = None if result is None else result.get("time_total_s")
+            self.optimizer.tell(number, float(value), seconds=took)
 
     def add_evaluated_point(
         self,

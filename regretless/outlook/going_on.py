@@ -1,0 +1,62 @@
+"""Whether going on pays, from forecasts for several numbers of trials: the sums behind `StopWhen` and `Worth`.
+
+A **fan** maps numbers of further trials to their forecasts. What trials after the next H would gain is taken to be what
+the fan says of H + m trials less what it says of H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from regretless.outlook.forecast import Forecast
+from regretless.space.parameters import Array
+
+HORIZONS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 130, 210)
+"""The numbers of further trials that are looked at."""
+FURTHEST = HORIZONS[-1]  # no further is looked
+
+
+def surplus(fan: Mapping[int, Forecast], per_unit: float, per_trial: float) -> float:
+    """What going on brings at best, over all numbers of trials, less what they cost."""
+    return max(per_unit * f.expected - per_trial * m for m, f in fan.items())
+
+
+def until_unlikely(fan: Mapping[int, Forecast], trials: int, gain: float, chance: float) -> int | None:
+    """About how many trials from now so many further ones gain less than `gain` with this chance; None: more than were
+    looked at. The shape of the forecast for the next trials is taken for the later ones."""
+    now, expected = fan[trials], _expected(fan)
+    if now.expected <= 0:
+        return 0
+    heavy = now.quantile(chance) / now.expected
+    for later in range(FURTHEST - trials + 1):
+        if heavy * (expected(later + trials) - expected(later)) < gain:
+            return later
+    return None
+
+
+def until_too_dear(fan: Mapping[int, Forecast], per_unit: float, per_trial: float) -> int | None:
+    """About how many trials from now further ones cost more than they are expected to bring; None: more than were
+    looked at."""
+    expected = _expected(fan)
+    for later in range(FURTHEST):
+        ahead = np.arange(1, FURTHEST - later + 1)
+        if (per_unit * (expected(later + ahead) - expected(later)) < per_trial * ahead).all():
+            return later
+    return None
+
+
+def _expected(fan: Mapping[int, Forecast]) -> Callable[[Any], Array]:
+    """The expected gain of any number of trials, between those of the fan."""
+    m = sorted(fan)
+    at, gains = np.log1p([0, *m]), np.array([0.0, *(fan[i].expected for i in m)])
+    return lambda trials: np.asarray(np.interp(np.log1p(trials), at, gains))
+
+
+def about(trials: int | None) -> str:
+    """A number of further trials in words."""
+    if trials is None:
+        return f"more than {FURTHEST} more trials"
+    return f"about {max(1, trials)} more trial{'s' * (trials > 1)}"
