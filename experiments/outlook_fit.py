@@ -124,7 +124,7 @@ def weighted_quantile(v: Array, w: Array, levels: Array) -> Array:
     return np.interp(levels, mass / w.sum(), v[order])
 
 
-def net(rows: Rows, *, width: int = 48, epochs: int = 24, seeds: int = SEEDS, decay: float = 1e-4) -> Forecaster:
+def net(rows: Rows, *, width: int = 48, epochs: int = 24, seeds: int = SEEDS, decay: float = 1e-4, drop: float = 0.03) -> Forecaster:
     """Small nets with one hidden layer more than one, trained by the pinball loss and a cross-entropy."""
     import torch
 
@@ -150,7 +150,7 @@ def net(rows: Rows, *, width: int = 48, epochs: int = 24, seeds: int = SEEDS, de
         generator = torch.Generator().manual_seed(seed)
         for _ in range(steps):
             part = torch.randint(len(X), (1024,), generator=generator)
-            out = model(X[part] * (torch.rand(1024, X.shape[1], generator=generator) > 0.03))
+            out = model(X[part] * (torch.rand(1024, X.shape[1], generator=generator) > drop))
             q = out[:, 1:2] + torch.cat(
                 [torch.zeros(len(part), 1), torch.cumsum(torch.nn.functional.softplus(out[:, 2:]) * STEEPNESS, 1)], 1
             )

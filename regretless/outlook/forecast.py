@@ -32,6 +32,7 @@ STEEPNESS = 0.5
 FURTHEST = 4.0
 """Standard deviations beyond which a feature counts as this far: the nets were not fitted there."""
 FILE = "forecaster.npz"
+"""The file of the nets, beside this module."""
 
 
 @dataclass(frozen=True)

@@ -321,10 +321,10 @@ class StopWhen(StopRule):
     ) -> None:
         plain = {"no_improvement": no_improvement, "target": target, "seconds": seconds, "cost": cost}
         looks = gain_below is not None or below_noise
-        if not looks and all(value is None for value in plain.values()):
-            raise ValueError(f"StopWhen needs at least one of gain_below=, below_noise=True, {'=, '.join(plain)}=")
         if not looks and (in_trials, chance) != (None, None):
             raise ValueError("in_trials= and chance= belong to gain_below= or below_noise=True; give one of those")
+        if not looks and all(value is None for value in plain.values()):
+            raise ValueError(f"StopWhen needs at least one of gain_below=, below_noise=True, {'=, '.join(plain)}=")
         in_range("(0, inf) or None", gain_below=gain_below)
         whole_number(also=(None,), in_trials=in_trials, no_improvement=no_improvement)
         in_range("(0, 1) or None", chance=chance)
