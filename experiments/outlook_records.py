@@ -428,8 +428,8 @@ def record(family: str, number: int, optimisers: tuple[str, ...]) -> dict[str, A
     run = drawn(family, number, optimisers)
     problem, rng = run.problem, keyed_generator(number, 12, stream=STREAM)
     opt = Optimizer(
-        problem.space, PEERS.get(run.optimiser, run.optimiser), direction=problem.direction, budget=run.budget, seed=number,
-        constraints=1 if run.forbidden == "constraint" else 0,
+        problem.space, PEERS.get(run.optimiser, run.optimiser), direction=problem.direction, budget=run.budget,
+        seed=number, constraints=1 if run.forbidden == "constraint" else 0,
     )  # fmt: skip
     cube, sign = opt.method.cube, problem.sign
     normal, level = rng.standard_normal(cube.dim), rng.uniform(-0.1, 0.4)

@@ -55,7 +55,7 @@ def test_a_wheel_holds_its_package_alone(name, wheels) -> None:
     source = ROOT / ("bench" if name == "regretless-bench" else ".") / package
     files = {file for file in wheels[name].namelist() if ".dist-info/" not in file}
     assert {Path(file).parts[0] for file in files} == {package}
-    assert {Path(file).suffix for file in files} <= {".py", ".pyi", ".html", ".css", ".js", ".typed"}
+    assert {Path(file).suffix for file in files} <= {".py", ".pyi", ".html", ".css", ".js", ".npz", ".typed"}
     ours = {p.relative_to(source.parent).as_posix() for p in source.rglob("*") if p.is_file()}
     assert files == {file for file in ours if "__pycache__" not in file and not file.endswith(".md")}
     assert any(file.endswith("licenses/LICENSE") for file in wheels[name].namelist())

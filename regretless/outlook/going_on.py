@@ -26,13 +26,10 @@ def surplus(fan: Mapping[int, Forecast], per_unit: float, per_trial: float) -> f
 
 def until_unlikely(fan: Mapping[int, Forecast], trials: int, gain: float, chance: float) -> int | None:
     """About how many trials from now so many further ones gain less than `gain` with this chance; None: more than were
-    looked at. The shape of the forecast for the next trials is taken for the later ones."""
-    now, expected = fan[trials], _expected(fan)
-    if now.expected <= 0:
-        return 0
-    heavy = now.quantile(chance) / now.expected
+    looked at."""
+    likely = _between({m: f.quantile(chance) for m, f in fan.items()})
     for later in range(FURTHEST - trials + 1):
-        if heavy * (expected(later + trials) - expected(later)) < gain:
+        if likely(later + trials) - likely(later) < gain:
             return later
     return None
 
@@ -40,7 +37,7 @@ def until_unlikely(fan: Mapping[int, Forecast], trials: int, gain: float, chance
 def until_too_dear(fan: Mapping[int, Forecast], per_unit: float, per_trial: float) -> int | None:
     """About how many trials from now further ones cost more than they are expected to bring; None: more than were
     looked at."""
-    expected = _expected(fan)
+    expected = _between({m: f.expected for m, f in fan.items()})
     for later in range(FURTHEST):
         ahead = np.arange(1, FURTHEST - later + 1)
         if (per_unit * (expected(later + ahead) - expected(later)) < per_trial * ahead).all():
@@ -48,11 +45,10 @@ def until_too_dear(fan: Mapping[int, Forecast], per_unit: float, per_trial: floa
     return None
 
 
-def _expected(fan: Mapping[int, Forecast]) -> Callable[[Any], Array]:
-    """The expected gain of any number of trials, between those of the fan."""
-    m = sorted(fan)
-    at, gains = np.log1p([0, *m]), np.array([0.0, *(fan[i].expected for i in m)])
-    return lambda trials: np.asarray(np.interp(np.log1p(trials), at, gains))
+def _between(gains: Mapping[int, float]) -> Callable[[Any], Array]:
+    """The gain of any number of trials, between those given."""
+    at, known = np.log1p([0, *sorted(gains)]), np.array([0.0, *(gains[m] for m in sorted(gains))])
+    return lambda trials: np.asarray(np.interp(np.log1p(trials), at, known))
 
 
 def about(trials: int | None) -> str:
