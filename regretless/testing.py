@@ -321,8 +321,9 @@ def check_replay(recipe: Recipe) -> None:
 
 
 def check_caches(recipe: Recipe) -> None:
-    """What a method keeps is a cache: dropped at random moments, or filled by questions about other histories, it
-    changes no point; an ask changes no history."""
+    """What a method keeps is a cache: dropped at random moments, or filled by questions about other histories (with as
+    many values, and with points under way), it changes no point, recommendation or certificate; an ask changes no
+    history."""
     whole, dropped = (Loop(recipe.build(2, seed=21, budget=24)) for _ in range(2))
     expected = run(whole, 14)
     moments = np.random.default_rng(4)
@@ -330,8 +331,10 @@ def check_caches(recipe: Recipe) -> None:
         if moments.random() < 0.4:
             dropped.method = recipe.build(2, seed=21, budget=24)
         if moments.random() < 0.3:
-            other = History(2).with_values(moments.random((3, 2)), moments.random(3))
-            next_points(dropped.method, other.with_pending([[0.5, 0.25]]), step=3)
+            n = max(len(dropped.history), 1)
+            other = History(2).with_values(moments.random((n, 2)), moments.random(n))
+            next_points(dropped.method, other.with_pending([[0.5, 0.25]]), step=dropped.step)
+            dropped.method.recommend(other)
         before = dropped.history, dropped.history.X.copy(), dropped.history.pending.copy()
         again = next_points(dropped.method, dropped.history, step=dropped.step)
         assert dropped.history is before[0], "an ask has changed its history"
@@ -341,6 +344,8 @@ def check_caches(recipe: Recipe) -> None:
         assert np.array_equal(again, X), "the same question got two answers"
         assert np.array_equal(X[0], x), "a dropped cache gives another proposal"
         dropped.tell(X, bowl(X))
+    assert np.array_equal(dropped.recommend(), whole.recommend()), "a dropped cache gives another recommendation"
+    assert repr(dropped.certificate()) == repr(whole.certificate()), "a dropped cache gives another certificate"
 
 
 def check_state(recipe: Recipe) -> None:

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from regretless.auto import AUTO, others
+from regretless.basics.streams import Draws
 from regretless.classics import CLASSICS
-from regretless.method import Recipe
+from regretless.history import History
+from regretless.method import Method, Recipe
 from regretless.methods import METHODS
-from regretless.testing import METHOD_CHECKS, Loop, bowl, run
+from regretless.space import Cube
+from regretless.space.parameters import Array
+from regretless.testing import METHOD_CHECKS, Loop, bowl, check_caches, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::regretless.methods.gp_threds.default.DimensionWarning")
 RECIPES = [AUTO, *METHODS.values(), *CLASSICS.values(), *others().values()]
@@ -39,6 +43,51 @@ def configurations() -> Iterator[Recipe]:
 @pytest.mark.parametrize("recipe", configurations(), ids=repr)
 def test_law(recipe: Recipe, check: Callable[[Recipe], None]) -> None:
     check(recipe)
+
+
+class Climber(Method):
+    """A step from the best point known, which is found again when the cache says so; the subclasses plant faults."""
+
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        self.best, self.n, self.asks = np.zeros(self.dim), 0, 0
+
+    def is_stale(self, history: History) -> bool:
+        return True
+
+    def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
+        self.asks += 1
+        if len(history) and self.is_stale(history):
+            self.best, self.n = np.array(history.X[history.best_row()]), len(history)
+        return np.asarray(np.clip(self.best + 0.1 * rng.normal(size=self.dim), 0, 1))
+
+
+class Counting(Climber):
+    """Believes that a history with as many values is the same."""
+
+    def is_stale(self, history: History) -> bool:
+        return len(history) != self.n
+
+
+class Remembering(Climber):
+    """Keeps the best point that it was ever shown, of whatever history."""
+
+    def is_stale(self, history: History) -> bool:
+        return bool(self.n == 0 or bowl(history.X[[history.best_row()]])[0] > bowl(self.best[None])[0])
+
+
+class Numbering(Climber):
+    """Looks at the values at every third of its own asks."""
+
+    def is_stale(self, history: History) -> bool:
+        return self.asks % 3 == 1
+
+
+@pytest.mark.parametrize("faulty", [Counting, Remembering, Numbering])
+def test_a_stale_cache_is_found(faulty: type[Method]) -> None:
+    check_caches(Recipe("sound", Climber))
+    with pytest.raises(AssertionError, match=r"a dropped cache|two answers"):
+        check_caches(Recipe("faulty", faulty))
 
 
 LEARNING = [r for r in RECIPES if not (r.method.traits.model_free or r.name.endswith("-printed"))]
