@@ -197,7 +197,8 @@ def apply_change(change: Mapping[str, Any], book: Book, task: Task, method: Meth
     """Adds to a book what a line says; raises ValueError where that is impossible."""
     for unit, own, seen in change.get("asked", ()):
         (u,) = checked_units([unit], method)
-        book.trials.append(trial_at(len(book.trials), u, own, task, method))
+        decoded = task.space.decode(u, method.traits.choices)
+        book.trials.append(trial_at(len(book.trials), u, own, decoded, task, method))
         book.trials[-1].seen = None if seen is None else checked_seen(seen)
     for number, *facts, error, forgotten in change.get("ended", ()):
         trial = book.trials[number]

@@ -75,7 +75,7 @@ def book_to_arrays(book: Book, task: Task, method: Method) -> dict[str, Any]:
     """The entries of a file that hold a book."""
     trials, m, more = book.trials, task.n_constraints, len(task.directions) - 1
     return {
-        "unit": np.array([t.unit for t in trials]).reshape(-1, method.dim),
+        "unit": np.concatenate([np.empty(0), *(t.unit for t in trials)]).reshape(-1, method.dim),
         "value": _column([t.value for t in trials]),
         "var": _column([t.var for t in trials]),
         "further": np.array([t.further or (math.nan,) * more for t in trials]).reshape(len(trials), more),
@@ -108,11 +108,15 @@ def book_from_arrays(content: Mapping[str, Any], task: Task, method: Method) -> 
     for name, column in columns.items():
         if np.isinf(column).any():
             raise ValueError(f"the {name} of trial {int(np.argmax(np.isinf(column)))} is infinite")
-    seen = np.asarray(content["seen"], dtype=np.int64).reshape(n, 2)
-    for number, u in enumerate(units):
-        trial = trial_at(number, u, content["own"].get(str(number)), task, method)
-        trial.value, trial.var, trial.cost, trial.seconds = (_known(column[number]) for column in columns.values())
-        trial.constraints = () if np.isnan(constraints[number]).any() else tuple(constraints[number].tolist())
+    known = list(zip(*(map(_known, column.tolist()) for column in columns.values()), strict=True))
+    limits: list[list[float]] = constraints.tolist()
+    lacking: list[bool] = np.isnan(constraints).any(axis=1).tolist()
+    seen = np.asarray(content["seen"], dtype=np.int64).reshape(n, 2).tolist()
+    settings = task.space.decode_all(units, method.traits.choices) if n else []
+    for number, (u, decoded) in enumerate(zip(units, settings, strict=True)):
+        trial = trial_at(number, u, content["own"].get(str(number)), decoded, task, method)
+        trial.value, trial.var, trial.cost, trial.seconds = known[number]
+        trial.constraints = () if lacking[number] else tuple(limits[number])
         trial.error = str(content["error"].get(str(number), ""))
         trial.seen = checked_seen(seen[number])
         if trial.value is not None:
@@ -133,12 +137,13 @@ def book_from_arrays(content: Mapping[str, Any], task: Task, method: Method) -> 
     return book
 
 
-def trial_at(number: int, u: Array, own: Mapping[str, Any] | None, task: Task, method: Method) -> Trial:
-    """A pending trial at a point, d; `own`: its parameters, where they are not those that the space decodes."""
+def trial_at(
+    number: int, u: Array, own: Mapping[str, Any] | None, decoded: dict[str, Any], task: Task, method: Method
+) -> Trial:
+    """A pending trial at a point, d; `own`: its parameters, where they are not those `decoded` from the point."""
     if own is not None and method.cube.key(task.space.encode(own, method.traits.choices)) != u.tobytes():
         raise ValueError(f"the parameters of trial {number} do not belong to its point")
-    params = task.space.decode(u, method.traits.choices) if own is None else dict(own)
-    trial = Trial(number, params, unit=u)
+    trial = Trial(number, decoded if own is None else dict(own), unit=u)
     trial.differs = own is not None
     return trial
 
@@ -162,7 +167,8 @@ def own_params(trial: Trial, task: Task, method: Method) -> dict[str, Any] | Non
     """The parameters of a trial, where they are others than the space decodes from its point and a file can hold
     them."""
     if trial.differs is None:
-        trial.differs = task.space.decode(trial.unit, method.traits.choices) != trial.given
+        proposed = trial.seen is not None
+        trial.differs = not proposed and task.space.decode(trial.unit, method.traits.choices) != trial.given
     return trial.given if trial.differs and all(map(is_plain, trial.given.values())) else None
 
 

@@ -312,18 +312,21 @@ class Space:
 
     def decode(self, u: Array, choices: Encoding = "shares") -> dict[str, Any]:
         """The setting of a cube point, which is made canonical first."""
-        u = np.asarray(u, dtype=np.float64)
+        return self.decode_all(np.asarray(u, dtype=np.float64)[None], choices)[0]
+
+    def decode_all(self, U: Array, choices: Encoding = "shares") -> list[dict[str, Any]]:
+        """The settings of cube points, n x d: for many the arithmetic is done at once."""
         if choices == "onehot":
-            u = self._shares_from_onehot(u)
-        out: list[Any] = [None] * len(self)
-        for i, number in zip(self._lines.at, self._lines.values(u).tolist(), strict=True):
-            out[i] = number
-        for i, parameter in self._others:
-            out[i] = parameter.from_unit(float(u[i]))
-        if self.conditional:
-            exists = self.cube().active(u)
-            return {name: out[i] for name, i in self._places if exists[i]}
-        return {name: out[i] for name, i in self._places}
+            U = np.array([self._shares_from_onehot(u) for u in U])
+        found, out = [], [None] * len(self)
+        for u, numbers in zip(U, self._lines.values(U).tolist(), strict=True):
+            for i, number in zip(self._lines.at, numbers, strict=True):
+                out[i] = number
+            for i, parameter in self._others:
+                out[i] = parameter.from_unit(float(u[i]))
+            exists = self.cube().active(u) if self.conditional else None
+            found.append({name: out[i] for name, i in self._places if exists is None or exists[i]})
+        return found
 
     def _shares_from_onehot(self, u: Array) -> Array:
         shares = [float(u[start]) for start, _ in self.spans("onehot").values()]
