@@ -29,7 +29,9 @@ MethodName: TypeAlias = Literal[
     "gp-ei",
     "gp-pi",
     "gp-ts",
+    "gp-ehvi",
     "cma-es",
+    "sms-emoa",
     "turbo",
 ]
 

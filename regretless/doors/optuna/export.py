@@ -46,7 +46,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
     task = settings.task(space_of(tree), direction_of(study), ConstraintNames().read(trials))
     task = replace(task, budget=task.budget or len(trials))
-    optimizer = Optimizer(task, method or method_named(settings.method), certify=settings.certify)
+    optimizer = Optimizer(task, method_named(method or settings.method), certify=settings.certify)
     told = [t for t in trials if _took_in(optimizer, t, tree.distributions)]
     searched, record = searchable(tree.distributions), optimizer.book.record
     probing = probing_of(study, everything, searched, task)
