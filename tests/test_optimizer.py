@@ -185,8 +185,8 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "run"]
 
 
-def test_a_file_decodes_each_trial_once(tmp_path, monkeypatch) -> None:
-    """A checkpoint is written after every trial: decoding all of them each time took 80 ms at 4,000 trials."""
+def test_a_file_decodes_settings_of_others_once(tmp_path, monkeypatch) -> None:
+    """A checkpoint is written after every trial, and decoding all trials each time would take 80 ms at 4,000."""
     opt = Optimizer({"x": rg.Float(3e-7, 0.2, log=True), "n": rg.Int(1, 10, step=4)}, method="random", seed=0)
     opt.tell(opt.adopt({"x": 0.1, "n": 5}), 1.0)
     for trial in opt.ask(5):
@@ -195,7 +195,7 @@ def test_a_file_decodes_each_trial_once(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Space, "decode", lambda self, u, *choices: seen.append(u) or decode(self, u, *choices))
     for _ in range(3):
         opt.save(tmp_path / "run")
-    assert len(seen) == 6
+    assert len(seen) == 1
     assert Optimizer.load(tmp_path / "run").trials[0].params == {"x": 0.1, "n": 5}
 
 

@@ -110,7 +110,7 @@ def book_from_arrays(content: Mapping[str, Any], task: Task, method: Method) -> 
             raise ValueError(f"the {name} of trial {int(np.argmax(np.isinf(column)))} is infinite")
     known = list(zip(*(map(_known, column.tolist()) for column in columns.values()), strict=True))
     limits: list[list[float]] = constraints.tolist()
-    lacking: list[bool] = np.isnan(constraints).any(axis=1).tolist()
+    lacking: list[bool] = np.isnan(constraints).any(axis=1).tolist()  # type: ignore[assignment] # rows
     seen = np.asarray(content["seen"], dtype=np.int64).reshape(n, 2).tolist()
     settings = task.space.decode_all(units, method.traits.choices) if n else []
     for number, (u, decoded) in enumerate(zip(units, settings, strict=True)):

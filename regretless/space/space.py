@@ -318,7 +318,8 @@ class Space:
         """The settings of cube points, n x d: for many the arithmetic is done at once."""
         if choices == "onehot":
             U = np.array([self._shares_from_onehot(u) for u in U])
-        found, out = [], [None] * len(self)
+        found: list[dict[str, Any]] = []
+        out: list[Any] = [None] * len(self)
         for u, numbers in zip(U, self._lines.values(U).tolist(), strict=True):
             for i, number in zip(self._lines.at, numbers, strict=True):
                 out[i] = number
