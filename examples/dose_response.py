@@ -5,8 +5,7 @@
 # money, each measurement is noisy and takes a day. We know the shape of the response, not its five parameters. GO-UCB
 # fits them while it looks for the best setting.
 #
-# Run it as a script, or cell by cell in an editor that knows `# %%`. The plot at the end needs matplotlib (the extra
-# `plot`).
+# Run it as a script, or cell by cell in an editor that knows `# %%`.
 
 # %%
 import numpy as np
@@ -82,4 +81,5 @@ print(optimizer.method.misfit(optimizer.history) or "nothing speaks against the 
 dose, days = np.meshgrid(np.linspace(0, 40, 801), np.linspace(0, 21, 421))
 grid = np.column_stack([dose.ravel(), days.ravel()])
 print(f"best possible {float(profit(secret, grid).max()):.4f}")
-optimizer.method.plot_residuals(optimizer.history).figure.savefig("dose_response_residuals.png", dpi=120)
+fitted, residuals = optimizer.method.residuals(optimizer.history)
+print(f"residuals: sd {residuals.std():.3f}, largest {np.abs(residuals).max():.3f}")

@@ -3,7 +3,7 @@
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu                device "cuda" against the CPU
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu --quick        small sizes only
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu --module       a torch.nn.Module of 64 units, n = 100,
-                                                                                1000 and 3000, also as printed
+                                                                                1000 and 3000
     python experiments/neural_bo_gpu.py --device cpu --quick                    the same table without a GPU
 
 Points are compared before their maximiser is taken: the drawn function at the candidates, largest relative difference;
@@ -78,13 +78,13 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--method", choices=("neural-bo", "tangent-region"), default="neural-bo")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--module", action="store_true", help="neural-bo with a module of the user's, also as printed")
+    parser.add_argument("--module", action="store_true", help="neural-bo with a module of the user's")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     sizes, dims = ((10**3, 10**4), (10, 100)) if options.quick else ((10**3, 10**4, 10**5, 10**6), (10, 100, 1000))
     methods = [options.method]
     if options.module:
-        sizes, dims, methods = (100, 1000, 3000), (10,), ["neural-bo", "neural-bo-printed"]
+        sizes, dims, methods = (100, 1000, 3000), (10,), ["neural-bo"]
     rows = []
     print(
         "| n | d | method | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal "

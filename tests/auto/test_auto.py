@@ -21,7 +21,7 @@ MIXED = {"lr": Float(1e-4, 1e-1, log=True), "layers": Int(1, 6), "act": Choice([
         ([(0, 1)] * 2, 50, False, "2 parameters: an exact GP; expected improvement and a confidence bound take turns"),
         ([(0, 1)] * 8, 200, False, "8 parameters: an exact GP with expected improvement"),
         ([(0, 1)] * 20, 200, False, "20 parameters: an exact GP with expected improvement"),
-        ([(0, 1)] * 21, 200, False, "21 parameters: of several GPs"),
+        ([(0, 1)] * 21, 200, False, "21 parameters: one GP with expected improvement"),
         ([(0, 1)] * 5, 10_000, False, "10000 evaluations: CMA-ES"),
         (MIXED, 60, False, "3 parameters, some of them whole numbers or steps: an exact GP with expected improvement"),
         (MIXED, None, False, "3 parameters, some of them whole numbers"),

@@ -26,11 +26,16 @@ from regretless.models.gp.maximiser import Acquisition, maximise
 from regretless.models.gp.step import INCUMBENTS
 from regretless.models.tangent.inputs import NetInputs
 from regretless.models.tangent.ntk import Mlp
-from regretless.models.tangent.training import scheduled_size
 from regretless.models.tangent.values import standardised
 from regretless.space import Cube
 from regretless.space.parameters import Array
-from regretless_bench.methods.small_nets import epoch_batches, fresh_net, input_gradient, train_with_adam
+from regretless_bench.methods.small_nets import (
+    epoch_batches,
+    fresh_net,
+    input_gradient,
+    scheduled_size,
+    train_with_adam,
+)
 
 HIDDEN, RATE, EPOCHS, BATCH = (50, 50, 50), 0.01, 500, 10  # layers, Adam's rate, passes and batch of the reference code
 MOST_STEPS = 1500  # Adam's steps per fit at most (deviation 2): 500 epochs of 1,000 values would be 50,000 of them

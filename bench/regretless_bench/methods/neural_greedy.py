@@ -27,11 +27,16 @@ from regretless.models.gp.maximiser import Acquisition, maximise
 from regretless.models.gp.step import INCUMBENTS
 from regretless.models.tangent.inputs import NetInputs
 from regretless.models.tangent.ntk import Mlp
-from regretless.models.tangent.training import scheduled_size
 from regretless.models.tangent.values import standardised
 from regretless.space import Cube
 from regretless.space.parameters import Array
-from regretless_bench.methods.small_nets import epoch_batches, fresh_net, input_gradient, train_with_adam
+from regretless_bench.methods.small_nets import (
+    epoch_batches,
+    fresh_net,
+    input_gradient,
+    scheduled_size,
+    train_with_adam,
+)
 
 WIDTH, S = 100, 0.1  # width and scale of the NeuralBO authors' code (deviation 1)
 RATE, EPOCHS, BATCH, LEAST_STEPS = 1e-2, 100, 32, 300  # Adam's rate, passes, batch and least steps (deviation 2)

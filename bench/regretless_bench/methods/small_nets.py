@@ -18,6 +18,14 @@ def fresh_net(rng: np.random.Generator, inputs: int, hidden: tuple[int, ...], ac
     return Mlp(tuple(weights), (True,) * len(sizes), activation)
 
 
+def scheduled_size(n: int, *, first: int, growth: float) -> int:
+    """The largest size of at most n of `first`, then each time `growth` times as many; `first` when n is less."""
+    size = first
+    while int(size * growth) + 1 <= n:
+        size = int(size * growth) + 1
+    return size
+
+
 def epoch_batches(rng: np.random.Generator, n: int, size: int, epochs: int) -> Batches:
     """Index rows of `epochs` passes over n points, steps x min(size, n); incomplete last batches are dropped."""
     size = min(size, n)

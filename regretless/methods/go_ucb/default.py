@@ -32,13 +32,11 @@ Deviations from the paper (numbered as on the method's page; `printed.py` has th
 """
 
 import math
-import textwrap
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import stdtrit
 
-from regretless.basics.extras import optional
 from regretless.basics.noise import stated_noise
 from regretless.basics.options import in_range, one_of
 from regretless.basics.streams import Draws
@@ -58,8 +56,6 @@ from regretless.models.gp.sobol import MAX_DIM, sobol_points
 from regretless.models.gp.step import best_by_mean, step
 from regretless.space import Cube, Space
 from regretless.space.parameters import Array
-
-TITLE_WIDTH = 56  # letters in a line of a plot's title, as many as fit on a figure 5 inches wide
 
 
 class GOUCB(Method):
@@ -255,17 +251,3 @@ class GOUCB(Method):
         """Fitted values and residuals (told minus fitted) of the family in the user's units, n each."""
         fit = self._fit(history)
         return self._sign * (fit.offset + fit.scale * fit.values), self._sign * fit.scale * fit.residuals
-
-    def plot_residuals(self, history: History, axes: Any = None) -> Any:
-        """Residuals against fitted values with the two-sigma band, early points dark, on matplotlib axes."""
-        if axes is None:
-            axes = optional("matplotlib.figure", "plot").Figure(figsize=(5, 3.5), layout="constrained").add_subplot()
-        fitted, residual = self.residuals(history)
-        fit = self._fit(history)
-        sd = math.sqrt(fit.sigma2) * fit.scale
-        axes.axhspan(-2 * sd, 2 * sd, color="0.92", zorder=0)
-        axes.axhline(0, color="0.6", lw=1)
-        axes.scatter(fitted, residual, c=np.arange(fit.n), s=18)
-        axes.set(xlabel="fitted value (early points dark)", ylabel="told minus fitted")
-        axes.set_title(textwrap.fill(self.misfit(history) or "no misfit found", TITLE_WIDTH), fontsize="medium")
-        return axes

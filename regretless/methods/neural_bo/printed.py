@@ -17,7 +17,7 @@ Notation
 
 Deviations (measured in docs/lab/neural-bo.md)
     1. Values are standardised, and the rate is clipped to its stable limit, because training as printed gives NaN at
-       the rate stated. A module of the user's has the mean of |g|^2 over the domain where the paper has m.
+       the rate stated.
     2. sigma^2 is in whichever form is smaller, n x n up to p values and U beyond (`uncertainty.py`).
     3. nu is 0.1, where the paper searches the grid {0.1, 1, 10} for every task.
     4. A draw is maximised over Sobol points, where the paper leaves the search open.
@@ -25,7 +25,7 @@ Deviations (measured in docs/lab/neural-bo.md)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -37,16 +37,10 @@ from regretless.methods.neural_bo.train_nn import ALPHA, Trained, TrainNN, paper
 from regretless.methods.neural_bo.uncertainty import Uncertainty
 from regretless.models.gp.sobol import sobol_points
 from regretless.models.tangent.inputs import Encode
-from regretless.models.tangent.ntk import on_host
 from regretless.models.tangent.ridge import theory_nu
 from regretless.models.tangent.values import TargetScale
 from regretless.space import Cube
 from regretless.space.parameters import Array
-
-if TYPE_CHECKING:
-    import torch
-
-    from regretless.methods.neural_bo.module_training import ModuleTrainNN
 
 Constants: TypeAlias = Literal["experiments", "theorem"]
 
@@ -60,12 +54,10 @@ class PrintedNeuralBO(TangentMethod):
         width, depth: the net; depth counts layers of weights, at least 2.
         exploration: nu, the spread of draws in posterior standard deviations; None: 0.1, or that of the theorem.
         ridge: lam; None: 0.01, or that of the theorem.
-        network: a torch.nn.Module with one output per row, in place of the fully connected net; its start is theta0.
         encode: cube points (n x d) to what the net reads (n x ..., array or tensor): images, embeddings.
         candidates: the features (n x q) of a finite pool; the space is then one `Int(0, n - 1)` that numbers its rows.
         n_candidates: points over which a draw is maximised.
         norm_bound, noise_sd: B and R of Thm. 1, for the nu of `constants="theorem"`.
-        device: "cpu" (NumPy) or, with a `network`, a torch device such as "cuda".
         constants: those of the paper's "experiments" (Sec. 7), or of its "theorem": lam, eta and J of Thm. 1, weights
             N(0, 2/m) and a last layer of zeros; nu as well where norm_bound and noise_sd are given.
     """
@@ -85,36 +77,27 @@ class PrintedNeuralBO(TangentMethod):
         depth: int = 2,
         exploration: float | None = None,
         ridge: float | None = None,
-        network: torch.nn.Module | None = None,
         encode: Encode | None = None,
         candidates: Array | None = None,
         n_candidates: int = N_CANDIDATES,
         norm_bound: float | None = None,
         noise_sd: float | None = None,
-        device: str = "cpu",
         constants: Constants = "experiments",
     ) -> None:
         one_of(get_args(Constants), constants=constants)
         in_range("(0, inf) or None", ridge=ridge)
         if norm_bound is not None and noise_sd is None:
             raise ValueError("Thm. 1 needs noise_sd (R) beside norm_bound (B)")
-        if device != "cpu" and network is None:
-            raise ValueError(f"device={device!r} needs a network: the paper's net is trained in NumPy")
-        if constants == "theorem" and (network is not None or budget is None):
-            raise ValueError("constants='theorem' needs the paper's own net and a known budget")
+        if constants == "theorem" and budget is None:
+            raise ValueError("constants='theorem' needs a known budget")
         super().__init__(
-            cube, seed=seed, budget=budget, candidates=candidates, encode=encode, raw=network is not None,
+            cube, seed=seed, budget=budget, candidates=candidates, encode=encode, raw=False,
             n_candidates=n_candidates,
         )  # fmt: skip
-        self._device, inputs, rng = device, self._domain.shape[1], self._net_rng
+        inputs, rng = self._domain.shape[1], self._net_rng
         width = checked_width(width, depth, inputs)
         self.lam, self.nu = LAM if ridge is None else ridge, NU if exploration is None else exploration
-        self._train_nn: TrainNN | ModuleTrainNN
-        if network is not None:
-            from regretless.methods.neural_bo.module_training import ModuleTrainNN
-
-            self._train_nn = ModuleTrainNN(network, self._domain, rng, seed=self.seed, lam=self.lam, device=device)
-        elif constants == "theorem" and budget is not None:
+        if constants == "theorem" and budget is not None:
             self.lam, eta, J = theorem_constants(budget, width, depth)
             if norm_bound is not None and noise_sd is not None and exploration is None:
                 self.nu = theory_nu(norm_bound, noise_sd, self.lam, ALPHA)
@@ -127,7 +110,7 @@ class PrintedNeuralBO(TangentMethod):
     # -- Algorithm 1
 
     def _begin(self) -> None:
-        self._U = Uncertainty(self._start, self.lam, self._start.features, device=self._device)  # (Alg. 1, l. 1)
+        self._U = Uncertainty(self._start, self.lam, self._start.features)  # (Alg. 1, l. 1)
 
     def _step(self, history: History, cube: Cube, rng: np.random.Generator) -> Array:
         self._follow(history)  # the rounds before this one (Alg. 1, l. 2)
@@ -140,7 +123,7 @@ class PrintedNeuralBO(TangentMethod):
         """f_t, drawn for each x by itself."""
 
         def f_t(x: Array) -> Array:
-            sigma_t = on_host(self._U.deviation(self._start.factors(x)))  # (Alg. 1, l. 3)
+            sigma_t = self._U.deviation(self._start.factors(x))  # (Alg. 1, l. 3)
             return self._trained.h(x) + self.nu * sigma_t * rng.standard_normal(len(x))  # (Alg. 1, l. 4)
 
         return f_t

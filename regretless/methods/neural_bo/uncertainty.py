@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.models.tangent.ntk import Factors, Tensor, dense, namespace, on_device, rows_of
+from regretless.models.tangent.ntk import Factors, dense, rows_of
 from regretless.models.tangent.ridge import RAISES, KernelRidge, Tangent, cholesky, eye, solve_lower
 from regretless.space.parameters import Array
 
@@ -25,29 +25,29 @@ BLOCK = 128  # rows whose p features are written down at once: 8 MB for the pape
 class Uncertainty:
     """sigma of the features of a net at its start: the n x n form up to `size` values (p), U beyond."""
 
-    def __init__(self, net: Tangent, lam: float, size: int, *, device: str = "cpu") -> None:
-        self._net, self._lam, self._size, self._device = net, float(lam), size, device
-        self._form: KernelRidge | WeightRidge = KernelRidge(net, lam, device=device)
+    def __init__(self, net: Tangent, lam: float, size: int) -> None:
+        self._net, self._lam, self._size = net, float(lam), size
+        self._form: KernelRidge | WeightRidge = KernelRidge(net, lam)
 
     def extend(self, X: Array, targets: Array) -> None:
         """Takes in the whole history: inputs X (n x ...) and targets (n), on which sigma does not depend."""
         if len(X) > self._size and isinstance(self._form, KernelRidge):
-            self._form = WeightRidge(self._net, self._lam, self._size, device=self._device)
+            self._form = WeightRidge(self._net, self._lam, self._size)
         self._form.extend(X, targets)
 
-    def deviation(self, factors: Factors) -> Tensor:
+    def deviation(self, factors: Factors) -> Array:
         """sigma at points given by their factors, C."""
-        return self._form.deviation(factors)
+        return np.asarray(self._form.deviation(factors))
 
 
 class WeightRidge:
     """The posterior deviation in the paper's form: U and its factor L, p x p numbers whatever n."""
 
-    def __init__(self, net: Tangent, lam: float, size: int, *, device: str = "cpu") -> None:
-        self._net, self._lam, self._device = net, lam, device
+    def __init__(self, net: Tangent, lam: float, size: int) -> None:
+        self._net, self._lam = net, lam
         self._n = self._fixed = 0
-        self._square: Square | TorchSquare = Square(size, lam) if device == "cpu" else TorchSquare(size, lam, device)
-        self._tail: Tensor = None
+        self._square = Square(size, lam)
+        self._tail: Array | None = None
 
     def extend(self, X: Array, targets: Array) -> None:
         """Takes in the rows of X (n x ...) that are new."""
@@ -55,7 +55,7 @@ class WeightRidge:
             return
         self._tail = None
         for start in range(self._fixed, len(X), BLOCK):
-            G = dense(self._net.factors(on_device(X[start : start + BLOCK], self._device)))
+            G = dense(self._net.factors(X[start : start + BLOCK]))
             if len(G) == BLOCK:
                 self._square.add(G)
                 self._fixed = start + BLOCK
@@ -63,7 +63,7 @@ class WeightRidge:
                 self._tail = G
         self._n = len(X)
 
-    def deviation(self, factors: Factors) -> Tensor:
+    def deviation(self, factors: Factors) -> Array:
         """sqrt(lam g' U^-1 g) of each point, C."""
         L = self._square.factor()
         V = None if self._tail is None else solve_lower(L, self._tail.T)
@@ -77,7 +77,7 @@ class WeightRidge:
             if V is not None:
                 square = square - (solve_lower(M, V.T @ v) ** 2).sum(0)
             parts.append((self._lam * square).clip(0.0) ** 0.5)
-        return namespace(parts[0]).concatenate(parts)
+        return np.concatenate(parts)
 
 
 class Square:
@@ -118,21 +118,3 @@ class Square:
             U[b:, a:b] = U[a:b, b:].T
             U[a:b, a:b] = np.triu(U[a:b, a:b], 1) + np.triu(U[a:b, a:b], 1).T
         np.fill_diagonal(U, self._diagonal + raised)
-
-
-class TorchSquare:
-    """U and its factor as two tensors."""
-
-    def __init__(self, size: int, lam: float, device: str) -> None:
-        self._U = on_device(lam * np.eye(size), device)
-        self._L: Tensor = None
-
-    def add(self, G: Tensor) -> None:
-        """U + G'G for rows G (k x p)."""
-        self._U, self._L = self._U + G.T @ G, None
-
-    def factor(self) -> Tensor:
-        """L."""
-        if self._L is None:
-            self._L = cholesky(self._U)
-        return self._L

@@ -21,14 +21,6 @@ RUNAWAY = 1e3  # training has diverged when an output exceeds the targets and fi
 NEW_MEAN, NEW_SQUARE, TINY = 0.1, 0.001, 1e-8  # Adam's 1 - beta_1, 1 - beta_2 and epsilon (Kingma and Ba, ICLR 2015)
 
 
-def scheduled_size(n: int, *, first: int, growth: float) -> int:
-    """The largest size of at most n of `first`, then each time `growth` times as many; `first` when n is less."""
-    size = first
-    while int(size * growth) + 1 <= n:
-        size = int(size * growth) + 1
-    return size
-
-
 def whole_epochs(rng: np.random.Generator, n: int, size: int, epochs: int) -> list[Batches]:
     """Index rows of `epochs` passes over n points in batches of `size`, the last of a pass as small as it comes."""
     return [rows for _ in range(epochs) for rows in np.split(rng.permutation(n), range(size, n, size))]

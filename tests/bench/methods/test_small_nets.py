@@ -1,7 +1,13 @@
 """The nets of the rivals: Adam against torch, batches, and gradients by differences."""
 
 import numpy as np
-from regretless_bench.methods.small_nets import epoch_batches, fresh_net, input_gradient, train_with_adam
+from regretless_bench.methods.small_nets import (
+    epoch_batches,
+    fresh_net,
+    input_gradient,
+    scheduled_size,
+    train_with_adam,
+)
 
 from regretless.models.tangent.ntk import draw_mlp
 
@@ -47,3 +53,10 @@ def test_input_gradient():
         np.testing.assert_allclose(
             gradient[:, i], (net.last_hidden(up) @ c - net.last_hidden(down) @ c) / 2e-6, rtol=1e-5, atol=1e-8
         )
+
+
+def test_scheduled_sizes():
+    sizes = [scheduled_size(n, first=4, growth=1.2) for n in range(1, 60)]
+    assert sizes == sorted(sizes)
+    assert all(size <= max(n, 4) for n, size in zip(range(1, 60), sizes))
+    assert len(set(sizes)) < 20

@@ -9,7 +9,7 @@ from regretless.methods.neural_bo import uncertainty
 from regretless.methods.neural_bo.printed import PrintedNeuralBO
 from regretless.methods.neural_bo.train_nn import paper_net
 from regretless.methods.neural_bo.uncertainty import Uncertainty, WeightRidge
-from regretless.models.tangent.ntk import Mlp, dense
+from regretless.models.tangent.ntk import dense
 from regretless.models.tangent.training import largest_eigenvalue, stable_rate
 from regretless.space import Space
 from regretless.space.parameters import Choice, Float, Int
@@ -24,8 +24,8 @@ def inputs(n: int, seed: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-1.5, 2.0, (n, 3))
 
 
-def told(n: int, net: Mlp = NET, device: str = "cpu") -> Uncertainty:
-    posterior = Uncertainty(net, LAM, net.features, device=device)
+def told(n: int) -> Uncertainty:
+    posterior = Uncertainty(NET, LAM, P)
     posterior.extend(inputs(n), np.zeros(n))
     return posterior
 
@@ -66,14 +66,6 @@ def test_rows_one_by_one_give_the_same_bits_as_all_at_once() -> None:
             once = Uncertainty(NET, LAM, P)
             once.extend(inputs(P + 60)[:n], np.zeros(n))
             assert np.array_equal(bit_by_bit.deviation(Z), once.deviation(Z))
-
-
-def test_torch_keeps_the_same_posterior() -> None:
-    torch = pytest.importorskip("torch")
-    Z, there = inputs(20, seed=8), NET.to("cpu:0")
-    n = P + 50
-    found = told(n, there, "cpu:0").deviation(there.factors(torch.tensor(Z)))
-    np.testing.assert_allclose(found.numpy(), told(n).deviation(NET.factors(Z)), rtol=1e-9)
 
 
 def test_beyond_p_values_nothing_that_is_held_grows() -> None:

@@ -1,4 +1,4 @@
-"""Training: gradients by differences, rates that stay stable, and the schedule of fits."""
+"""Training: gradients by differences, and rates that stay stable."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import pytest
 from regretless.models.tangent.ntk import Mlp, combine, draw_mlp
 from regretless.models.tangent.training import (
     descend,
-    scheduled_size,
     stable_rate,
     whole_epochs,
 )
@@ -78,10 +77,3 @@ def test_a_pass_over_batches_is_one_gradient_of_the_whole_objective(n):
     assert made.rate == rate
     for ours, theirs in zip(made.net.weights, theta, strict=True):
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-10, atol=1e-12)
-
-
-def test_scheduled_sizes():
-    sizes = [scheduled_size(n, first=4, growth=1.2) for n in range(1, 60)]
-    assert sizes == sorted(sizes)
-    assert all(size <= max(n, 4) for n, size in zip(range(1, 60), sizes))
-    assert len(set(sizes)) < 20

@@ -22,10 +22,10 @@ from regretless.models.tangent.ridge import (
     empty_ridge,
     relative_noise,
 )
-from regretless.models.tangent.training import scheduled_size
 from regretless.models.tangent.values import exact_unit, standardisation, times_unit
 from regretless.models.tangent.warp import WARPINGS, Warp, Warping
 from regretless.space.parameters import Array
+from regretless_bench.methods.small_nets import scheduled_size
 from regretless_bench.methods.tangent_region.branches import BranchNet, Shape, choose_shape
 
 if TYPE_CHECKING:
