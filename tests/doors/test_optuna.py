@@ -18,12 +18,17 @@ import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import BaseSampler
-from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
+from optuna.testing.pytest_samplers import (
+    BasicSamplerTestCase,
+    MultiObjectiveSamplerTestCase,
+    RelativeSamplerTestCase,
+    SingleOnlySamplerTestCase,
+)
 from optuna.trial import TrialState
 from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_worker, wait_for
 
 import regretless
-from regretless.auto import others
+from regretless.auto import find_recipe, others
 from regretless.classics import CLASSICS
 from regretless.doors.optuna.distributions import as_distributions
 from regretless.doors.optuna.presence import LINE, presence_in
@@ -65,8 +70,22 @@ of_every_method = [
 ]
 
 
-class TestBasic(_OfMethods, BasicSamplerTestCase, SingleOnlySamplerTestCase):
+class TestBasic(_OfMethods, BasicSamplerTestCase):
     pytestmark = of_every_method
+
+
+FRONTS = ["auto", *(m for m in EVERY if find_recipe(m).method.traits.objectives)]
+"""The methods that search several objectives."""
+
+
+@pytest.mark.parametrize("method", [m for m in EVERY if m not in FRONTS])
+class TestSingle(_OfMethods, SingleOnlySamplerTestCase):
+    pass
+
+
+@pytest.mark.parametrize("method", FRONTS)
+class TestSeveral(_OfMethods, MultiObjectiveSamplerTestCase):
+    pass
 
 
 class TestRelative(_OfMethods, RelativeSamplerTestCase):
@@ -842,3 +861,59 @@ def test_proposals_keep_off_the_bounds_on_request() -> None:
 
     assert {1e-3, 1.0} <= bounds_met(inside=False)
     assert not bounds_met(inside=True)
+
+
+# ---------------------------------------------------------------- several objectives
+
+
+def two_values(trial: optuna.Trial) -> tuple[float, float]:
+    x, y = trial.suggest_float("x", -3.0, 4.5), trial.suggest_int("y", 1, 6)
+    kind = trial.suggest_categorical("kind", ["a", "b"])
+    return (x - 1) ** 2 + y, (x + 1) ** 2 + 7.0 / y + (kind == "b")
+
+
+TWO = {"x": regretless.Float(-3.0, 4.5), "y": regretless.Int(1, 6), "kind": regretless.Choice(["a", "b"])}
+
+
+def told_two(x: float, y: int, kind: str) -> dict[str, float]:
+    return {"a": (x - 1) ** 2 + y, "b": (x + 1) ** 2 + 7.0 / y + (kind == "b")}
+
+
+@pytest.mark.parametrize("method", ["auto", "sms-emoa"])
+def test_a_study_with_several_objectives_has_the_points_of_minimize(method: str) -> None:
+    study = optuna.create_study(
+        directions=["minimize", "minimize"], sampler=Sampler(method, seed=3, budget=26, search_space=TWO)
+    )
+    study.optimize(two_values, n_trials=26)
+    result = regretless.minimize(told_two, TWO, objectives=["a", "b"], trials=26, method=method, seed=3, progress=False)
+    assert params_of(study) == [t.params for t in result.trials]
+    assert [m.number for m in result.front] == [t.number for t in sorted(study.best_trials, key=lambda t: t.values[0])]
+
+
+def test_several_objectives_go_on_from_the_trials_of_a_study() -> None:
+    def fresh() -> optuna.Study:
+        sampler = Sampler(seed=5, search_space=TWO, budget=20)
+        return optuna.create_study(directions=["minimize", "maximize"], sampler=sampler)
+
+    def turned(trial: optuna.Trial) -> tuple[float, float]:
+        a, b = two_values(trial)
+        if trial.number == 7:
+            raise ArithmeticError
+        return a, -b
+
+    whole, other = fresh(), fresh()
+    whole.optimize(turned, n_trials=18, catch=ArithmeticError)
+    for trial in whole.trials[:11]:
+        other.add_trial(trial)
+    other.optimize(turned, n_trials=7, catch=ArithmeticError)
+    assert params_of(other) == params_of(whole)
+
+
+def test_a_front_has_no_certificate_and_a_recommendation() -> None:
+    sampler = Sampler(seed=0, search_space=TWO)
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
+    study.optimize(two_values, n_trials=14)
+    assert not sampler.certificate(study).certified
+    assert sampler.recommend(study) in [t.params for t in study.best_trials]
+    with pytest.raises(ValueError, match="has 2 objectives, and this is for studies with one"):
+        optuna.create_study(directions=["minimize"] * 2, sampler=Sampler("gp-ucb")).optimize(two_values, n_trials=1)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
@@ -16,11 +17,13 @@ from regretless.doors.optuna.distributions import Distributions
 from regretless.doors.optuna.presence import external_of
 from regretless.doors.optuna.rules import constraints_of
 from regretless.doors.optuna.tree import When
-from regretless.doors.optuna.trials import ended_at, fixed_in, has_ended, variance
+from regretless.doors.optuna.trials import ended_at, fixed_in, has_ended, variance, variances
 from regretless.files.earlier import place
 from regretless.optimizer import Optimizer
 from regretless.space.parameters import Array
 
+Told: TypeAlias = float | tuple[float, ...]
+"""The value of a trial, or those of several objectives."""
 Pruned: TypeAlias = Literal["extrapolate", "last", "ignore"]
 """What pruned trials tell."""
 
@@ -81,34 +84,35 @@ class Replica:
         fits = len(trials) - len(unknown) == len(self._told) and all(ended_at(t) > self._last for t in fresh)
         return fresh if fits else None
 
-    def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
+    def take(self, history: list[tuple[FrozenTrial, Told | None]], trials: Sequence[FrozenTrial]) -> None:
         """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
         infeasible, None nothing to tell. What lies outside the present ranges is for its model alone."""
-        points, values, variances, constraints = [], [], [], []
-        outside: list[tuple[Array, float, float]] = []
-        names = self.optimizer.task.constraint_names
+        points, values, noise, constraints = [], [], list[Told](), []
+        outside: list[tuple[Array, Told, Told]] = []
+        names, count = self.optimizer.task.constraint_names, len(self.optimizer.task.directions)
         for trial, value in history:
             pruned = trial.state == TrialState.PRUNED
             u = self.encode(trial.params) if value is not None or pruned else None
             if pruned and u is not None:
                 self.cut_short.add(u.tobytes())
             found = constraints_of(trial)
-            known = value is not None and (math.isnan(value) or all(name in found for name in names))
+            var = variance(trial) if count == 1 else variances(trial, count)
+            known = value is not None and (bool(np.isnan(value).any()) or all(name in found for name in names))
             if u is not None and value is None:
                 self.untold.append(u)
             elif u is not None and value is not None and known:
                 points.append(u)
                 values.append(value)
-                variances.append(variance(trial))
+                noise.append(var)
                 constraints.append([found.get(name, math.inf) for name in names])
-            elif value is not None and math.isfinite(value) and (v := self.beyond(trial.params)) is not None:
-                outside.append((v, value, variance(trial)))
+            elif value is not None and np.isfinite(value).all() and (v := self.beyond(trial.params)) is not None:
+                outside.append((v, value, var))
             self._told.add(trial.number)
             self._places.pop(trial.number, None)
         if outside:
             self.optimizer.take_in(*zip(*outside, strict=True), outside=True)
         self._last = ended_at(history[-1][0])
-        self.optimizer.take_in(points, values, variances, constraints)
+        self.optimizer.take_in(points, values, noise, constraints)
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
 

@@ -38,14 +38,14 @@ from regretless.doors.optuna.distributions import (
     searchable,
 )
 from regretless.doors.optuna.presence import Crowd, Line, presence_in
-from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica
+from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica, Told
 from regretless.doors.optuna.rules import CONSTRAINTS, probing_of
 from regretless.doors.optuna.tree import Tree, TreeLearner
 from regretless.doors.optuna.trials import (
     TOLD_FAILED,
     check_one_objective,
     constants,
-    direction_of,
+    directions_of,
     ended_at,
     fixed_in,
     has_ended,
@@ -86,7 +86,8 @@ Returned = TypeVar("Returned")
 
 
 class Sampler(BaseSampler):
-    """Proposes the trials of a single-objective Optuna study by a method of this library.
+    """Proposes the trials of an Optuna study by a method of this library; of one with several objectives, by "auto" or
+    another that searches fronts.
 
         study = optuna.create_study(sampler=Sampler(method="gp-ei", seed=0), storage="sqlite:///study.db",
         load_if_exists=True, study_name="s")
@@ -197,7 +198,7 @@ class Sampler(BaseSampler):
         return learner.learn(study.get_trials(deepcopy=False, states=states))
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
-        check_one_objective(study)
+        self._check_objectives(study)
         study = whole_study(study)
         lines = presence_in(study).look(study._storage)  # before the trials: what a line lets go of has ended by then
         return self.propose(study, trial, searchable(search_space), study.get_trials(deepcopy=False), lines)
@@ -260,7 +261,7 @@ class Sampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        check_one_objective(study)
+        self._check_objectives(study)
         if param_distribution.single():
             return only_value(param_distribution)
         self._warn_once(study, param_name)
@@ -339,12 +340,17 @@ class Sampler(BaseSampler):
             return {**setting, **constants(setting, study.get_trials(deepcopy=False))}
 
     def _current(self, study: Study, pruned: Pruned | None = None) -> Replica | None:
-        check_one_objective(study)
+        self._check_objectives(study)
         trials = study.get_trials(deepcopy=False)
         space = self.infer_relative_search_space(study, None)
         return self._replica(study, space, trials, pruned) if space else None
 
     # -- inside
+
+    def _check_objectives(self, study: Study) -> None:
+        """Refuses a study with several objectives where the method searches one."""
+        if not isinstance(self.method, str) and not self.method.method.traits.objectives:
+            check_one_objective(study)
 
     def _replica(
         self, study: Study, space: Distributions, trials: Sequence[FrozenTrial], pruned: Pruned | None = None
@@ -363,7 +369,7 @@ class Sampler(BaseSampler):
             # parameters of one value have a place in the cube of `minimize`, so they have one here
             fixed = {name: d for name, d in (self.search_space or {}).items() if d.single()}
             searched = self._own or cube_space({**space, **fixed}, conditions, inside=self.inside)
-            task = replace(self.task, space=searched, directions=(direction_of(study),), constraints=names)
+            task = replace(self.task, space=searched, directions=directions_of(study), constraints=names)
             optimizer = Optimizer(task, self.method, certify=self.certify)
             replica = Replica(study._study_id, space, conditions, optimizer, list(fixed), labels=self._own is not None)
             fresh = [t for t in trials if has_ended(t)]
@@ -376,21 +382,22 @@ class Sampler(BaseSampler):
             replica.take(history, trials)
         return replica
 
-    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: Replica) -> float | None:
-        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at all.
+    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: Replica) -> Told | None:
+        """What a finished trial tells the method: its value, or those of several objectives, NaN for an infeasible one,
+        None for nothing at all.
 
         A pruned one is judged by the trials that finished before it, so that what it tells never changes.
         """
         if trial.state == TrialState.COMPLETE:
             replica.curves.add(trial)
-            return float(trial.values[0])
+            return float(trial.values[0]) if len(trial.values) == 1 else tuple(map(float, trial.values))
         if trial.state == TrialState.PRUNED:
             if replica.pruned == "ignore" or trial.last_step is None:
                 return None
             last = trial.intermediate_values[trial.last_step]
             return replica.curves.final(trial) if replica.pruned == "extrapolate" else last
         if trial.state == TrialState.FAIL and (not heartbeat or TOLD_FAILED in trial.system_attrs):
-            return math.nan
+            return math.nan if not replica.optimizer.task.several else (math.nan,) * len(replica.optimizer.task.signs)
         return None  # a worker that died says nothing about its point
 
     def _pending(

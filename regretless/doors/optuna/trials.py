@@ -36,13 +36,18 @@ def check_one_objective(study: Study) -> None:
     """Raises ValueError for a study with several objectives."""
     if len(study.directions) > 1:
         raise ValueError(
-            f"study {study.study_name!r} has {len(study.directions)} objectives and regretless searches one: use "
-            "optuna.samplers.NSGAIISampler or TPESampler for the front, or return one weighted sum of them"
+            f"study {study.study_name!r} has {len(study.directions)} objectives, and this is for studies with one; "
+            "rg.Sampler proposes the trials of several, and study.best_trials is their front"
         )
 
 
 def direction_of(study: Study) -> Direction:
-    return "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
+    check_one_objective(study)
+    return directions_of(study)[0]
+
+
+def directions_of(study: Study) -> tuple[Direction, ...]:
+    return tuple("maximize" if d == StudyDirection.MAXIMIZE else "minimize" for d in study.directions)
 
 
 def kept(study: Study) -> dict[str, Any]:
@@ -82,7 +87,16 @@ def moments_of(trial: FrozenTrial) -> list[float]:
 
 
 def variance(trial: FrozenTrial) -> float:
+    return _variance(trial.user_attrs.get(VARIANCE))
+
+
+def variances(trial: FrozenTrial, count: int) -> tuple[float, ...]:
+    """The noise variance of each of several objectives, NaN where it is not known."""
     found: Any = trial.user_attrs.get(VARIANCE)
+    return tuple(map(_variance, found if isinstance(found, list) and len(found) == count else [None] * count))
+
+
+def _variance(found: Any) -> float:
     known = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf
     return float(found) if known else math.nan
 
