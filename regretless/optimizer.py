@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regretless.auto import choose_method
+from regretless.basics.machine import machine
 from regretless.basics.options import whole_number
 from regretless.basics.statefile import pack
 from regretless.basics.values import checked_amount, checked_value, checked_values, checked_variance
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 
 FILE_KIND = "regretless-run-1"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
+MOVED = 2.0**-41
+"""How far the last bits of another machine can move a point: half a cell of the finest line."""
 ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
 """What other libraries, and `minimize`, call our arguments."""
 
@@ -186,6 +189,7 @@ class Optimizer:
         """The next trial, or the next n of them; legal at any time, however many are pending. `fixed` sets some
         parameters, `ask(fixed={"act": "relu"})`: the others are proposed for these values."""
         with self._lock:
+            self._say_where_it_began()
             with self._writing:
                 step, history = len(self.book.trials), self.history
                 seen = len(self.book.ended), len(self.book.earlier)
@@ -532,7 +536,22 @@ class Optimizer:
         with self._lock, self._writing:
             return pack(self._state())
 
+    def _say_where_it_began(self) -> None:
+        """Warns, once in the life of a run, that it goes on where bits may differ."""
+        record = self.book.record
+        if record.machine not in ("", machine()):
+            warnings.warn(
+                f"this run was begun on another machine ({record.machine}) and goes on here ({machine()}) from what "
+                "was recorded: settings stay what they were, and what is proposed from now on may differ in its last "
+                "digits from what would have been proposed there",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            record.machine = machine()
+
     def _state(self) -> dict[str, Any]:
+        record = self.book.record
+        record.machine = record.machine or machine()
         return {
             "kind": FILE_KIND,
             "task": self.task.to_json(),
@@ -560,7 +579,8 @@ class Optimizer:
             optimizer = cls._from_state(state, space, method)
             now = optimizer._state()
             given = {"cache", *(["task"] if space is not None else []), *(["recipe"] if method is not None else [])}
-            odd = [key for key in now if key not in given and pack(now[key]) != pack(state[key])]
+            elsewhere = optimizer._book.record.machine not in ("", machine())
+            odd = [key for key in now if key not in given and not _agree(key, now[key], state[key], elsewhere)]
             optimizer._go_on(state["cache"], changes)
         except (KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError, RuntimeError) as error:
             raise ValueError(f"{where} is damaged: {type(error).__name__}: {error}") from None
@@ -673,6 +693,14 @@ class Optimizer:
             now = f"(state {own.state!r}, value {own.value!r})"
             raise ValueError(f"trial {number} has been told already, or was forgotten {now}")
         return own
+
+
+def _agree(key: str, now: Any, written: Any, elsewhere: bool) -> bool:
+    """Whether an entry of a file is what it became when it was read. A point that was written elsewhere may have moved
+    by rounding."""
+    if key == "unit" and elsewhere and np.shape(now) == np.shape(written):
+        return bool((np.abs(now - written) <= MOVED).all())
+    return pack(now) == pack(written)
 
 
 def _renew_locks() -> None:

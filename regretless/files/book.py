@@ -43,6 +43,8 @@ class Record:
     """The numbers of the trials that were uniform probes, in the study they were read from."""
     overlapping: bool = False
     """Whether several trials were ever under way at once."""
+    machine: str = ""
+    """The machine that proposes (`basics.machine`); "": the run was in no file yet."""
 
     def number_of(self, trial: Trial) -> int:
         """The number by which the user knows a trial."""
@@ -54,6 +56,7 @@ class Record:
         kinds = {
             "name": str, "source": str, "began": float | None, "ended": float | None, "rule": dict | None,
             "foreign": bool, "numbers": list | None, "probes": list | None, "overlapping": bool,
+            "machine": str,
         }  # fmt: skip
         if set(content) != {f.name for f in fields(cls)}:
             raise ValueError(f"no record of a run has the entries {sorted(content)}")

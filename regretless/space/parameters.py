@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.basics.machine import even_log
 from regretless.basics.values import Array as Array
 
 Encoding: TypeAlias = Literal["shares", "onehot"]
@@ -65,13 +66,15 @@ class Axis:
     log_low: int = 0
     cells: int = MOST_CELLS
 
+    @cached_property
     def _log_ends(self) -> tuple[float, float]:
-        return math.log(self.log_low - 0.5), math.log(self.log_low + self.levels - 0.5)
+        low, high = even_log(np.array([self.log_low - 0.5, self.log_low + self.levels - 0.5])).tolist()
+        return low, high
 
     def index(self, u: Array) -> NDArray[np.int64]:
         """The position each u belongs to, 0 .. levels - 1."""
         if self.log_low:
-            a, b = self._log_ends()
+            a, b = self._log_ends
             raw = np.rint(np.exp(a + np.asarray(u) * (b - a))) - self.log_low
         else:
             raw = np.floor(np.asarray(u) * self.levels)
@@ -81,9 +84,10 @@ class Axis:
     def centre(self, index: NDArray[np.int64]) -> Array:
         """The centre of the share of each position."""
         if self.log_low:
-            a, b = self._log_ends()
+            a, b = self._log_ends
             number = np.asarray(index, dtype=np.float64) + self.log_low
-            middle: Array = ((np.log(number - 0.5) + np.log(number + 0.5)) / 2 - a) / (b - a)
+            below, above = even_log(np.array([number - 0.5, number + 0.5]))  # the same bits on every machine
+            middle: Array = ((below + above) / 2 - a) / (b - a)
             return middle
         return (np.asarray(index, dtype=np.float64) + 0.5) / self.levels
 
