@@ -115,7 +115,7 @@ class Factor:
     def extended(self, X: Array, noise: Array) -> Factor:
         """The factor with the points X (p x d) appended, in O(n^2) each; see `appended_blocks` for their order."""
         out = copy.copy(self)  # shares everything that is not replaced below
-        Z = self.embed(X)
+        Z = np.concatenate([self.embed(x) for x in X[:, None]])  # a product's rounding depends on how many rows it has
         W = Z * self.inverse_scales
         out.X, out.noise = np.concatenate([self.X, X]), np.concatenate([self.noise, noise])
         out.Z, out.W = np.concatenate([self.Z, Z]), np.concatenate([self.W, W])

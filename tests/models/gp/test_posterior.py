@@ -118,9 +118,12 @@ def test_gradients_are_finite_differences(kind, labels, quadratic):
     np.testing.assert_array_equal(path.values(Q), path(Q)[0])
 
 
-def test_how_rows_were_appended_leaves_no_trace():
+@pytest.mark.parametrize("turned", [False, True])
+def test_how_rows_were_appended_leaves_no_trace(turned):
     X, _, Q = data(n=80)
-    factor = Factor(Kernel("matern52", 5), Hyper(np.full(5, 0.8), 1e-4, 1.0, 0.1), X[:37], np.full(37, 1e-4))
+    rotation = np.linalg.qr(np.random.default_rng(5).standard_normal((5, 5)))[0] if turned else None
+    hyper = Hyper(np.array([0.8, 0.3, 1.7, 0.55, 0.8]), 1e-4, 1.0, 0.1, rotation)
+    factor = Factor(Kernel("matern52", 5), hyper, X[:37], np.full(37, 1e-4))
     grown = []
     for stops in ([80], range(38, 81), [40, 53, 54, 69, 80]):  # at once, singly, and across the ends of blocks
         appended, done = factor, 37
