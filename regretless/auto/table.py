@@ -5,8 +5,11 @@ happen on the way; the latest change that has come and names a part says who lea
 in the words that users read (`why`). All of it is a function of a `Situation`, and so of the run and its history.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from regretless.auto.exact import has_steps, is_many
 from regretless.models.gp.design import design_size
@@ -19,11 +22,17 @@ FRONT_MODEL, FRONT_EVOLUTION = "gp-ehvi", "sms-emoa"
 
 MODEL_UP_TO = 20  # parameters that the model is taken for; beyond them `gp-ei` searches (docs/lab/auto.md)
 LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
-UNPLANNED = 1000  # values after which the evolution takes over where no budget was given; the model then asks in 0.1 s
-SHARES = ((100, 1), (200, 2), (400, 4), (600, 8))
-"""Without a budget, noise or steps: up to so many evaluations each so many-th ask is the model's, the others CMA-ES's.
-The values are no worse than those of the model alone, after 500 they are better, and asks take a third of the time
-(docs/lab/auto.md)."""
+HANDED_AT = 1000  # values after which the evolution takes over whatever they show; the model then asks in 0.1 s
+PLANNED_ALONE = 300  # the largest budget that is the model's alone where the values show no noise
+SHARES = ((1, 1), (2, 2), (4, 4), (6, 8))
+"""In larger budgets, and without one: up to so many times the asks that the model has alone, each so many-th ask is
+its, the others are CMA-ES's. The values are no worse than those of the model alone, after 500 they are better, and asks
+take a third of the time (docs/lab/auto.md)."""
+ALONE = {PLANNED_ALONE: 300.0, LONG: 100.0, 10_000: 0.0}
+"""How many asks the model has alone, by the budget; between these a line over the logarithm of the budget, so that no
+budget costs much more or less than the next one."""
+ALONE_UNPLANNED = 100  # the same without a budget
+TURNS_END = 600  # evaluations after which the evolution has all asks: fits to more values take long
 FRONT_LONG = 600
 """With several objectives, the evaluations from which the evolution goes on: the model's asks then take 0.1 s."""
 TURNS, TURNS_UNTIL = 16, 200
@@ -82,17 +91,25 @@ class Situation:
     @property
     def shared(self) -> bool:
         """Whether the model and the evolution take turns, unless the values show noise."""
-        return self.budget is None and self.lines and not (self.wide or self.weighed or self.stated)
+        planned = self.budget is not None and not PLANNED_ALONE < self.budget <= LONG
+        return not planned and self.lines and not (self.wide or self.weighed or self.stated)
+
+    @property
+    def alone(self) -> int:
+        """How many asks the model has alone, before the evolution takes turns."""
+        if self.budget is None:
+            return ALONE_UNPLANNED
+        return round(float(np.interp(math.log(self.budget), [math.log(b) for b in ALONE], list(ALONE.values()))))
+
+    @property
+    def shared_until(self) -> int:
+        """The evaluations up to which the model and the evolution take turns."""
+        return min(SHARES[-1][0] * self.alone, TURNS_END)
 
     @property
     def without_noise(self) -> int:
         """The evaluations before noise became certain."""
         return self.evaluations if self.noisy_at is None else self.noisy_at - 1
-
-    @property
-    def handed_at(self) -> int:
-        """The number of values from which the evolution goes on alone, whatever they show."""
-        return UNPLANNED if self.budget is None else LONG
 
     @property
     def shown(self) -> int:
@@ -107,12 +124,12 @@ class Situation:
     @property
     def shown_without_model(self) -> bool:
         """Whether it was shown where no model of all values is searched."""
-        return self.shown > 0 and (self.long or self.wide or self.shown >= self.handed_at)
+        return self.shown > 0 and (self.long or self.wide or self.shown >= HANDED_AT)
 
     @property
     def shown_in_turns(self) -> bool:
         """Whether it was shown while the model and the evolution took turns."""
-        return self.shared and self.shown > SHARES[0][0] and not self.shown_without_model
+        return self.shared and self.shown > self.alone and not self.shown_without_model
 
 
 @dataclass(frozen=True)
@@ -140,12 +157,12 @@ def turn_when_long(s: Situation) -> int:
         return 0
     if s.evaluations < design_size(s.dim, s.budget):
         return 1
-    return TURNS if s.evaluations < TURNS_UNTIL else 0
+    return turn_when_shared(s) or (TURNS if s.evaluations < TURNS_UNTIL else 0)
 
 
 def turn_when_shared(s: Situation) -> int:
     """The evolution proposes ever more of the points."""
-    return next((every for limit, every in SHARES if s.evaluations < limit), 0)
+    return next((every for times, every in SHARES if s.evaluations < times * s.alone), 0)
 
 
 SEVERAL = (
@@ -196,19 +213,19 @@ BEGINNING = (
 
 CHANGES = (
     Row(
-        lambda s: s.shared and s.without_noise >= SHARES[0][0], MODEL, turn=turn_when_shared,
-        at=lambda s: SHARES[0][0], of="evaluation",
+        lambda s: s.shared and s.without_noise >= s.alone, MODEL, turn=turn_when_shared,
+        at=lambda s: s.alone, of="evaluation",
         why="CMA-ES takes turns with the model, whose asks become long",
     ),
     Row(
-        lambda s: s.shared and s.without_noise >= SHARES[-1][0], EVOLUTION,
-        at=lambda s: SHARES[-1][0], of="evaluation",
+        lambda s: s.shared and s.without_noise >= s.shared_until, EVOLUTION,
+        at=lambda s: s.shared_until, of="evaluation",
         why="asks of a model would take long, so CMA-ES goes on",
     ),
     Row(
-        lambda s: s.values >= s.handed_at and not (s.weighed or s.long)
-        and not (s.shared and s.without_noise >= s.handed_at), EVOLUTION,
-        at=lambda s: s.handed_at,
+        lambda s: s.values >= HANDED_AT and not (s.weighed or s.long)
+        and not (s.shared and s.without_noise >= HANDED_AT), EVOLUTION,
+        at=lambda s: HANDED_AT,
         why="asks of a model would take long, so CMA-ES goes on",
     ),
     Row(

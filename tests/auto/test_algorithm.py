@@ -324,7 +324,8 @@ def test_no_leap_is_taken_where_no_quadratic_can_be_right(what: str) -> None:
 
 def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
     """First in turns with the model, then alone; a state taken between two turns goes on with the same points."""
-    monkeypatch.setattr(table, "SHARES", ((15, 1), (20, 2)))
+    monkeypatch.setattr(table, "ALONE_UNPLANNED", 15)
+    monkeypatch.setattr(table, "TURNS_END", 20)
     loop, strategy = begun(3, 4), CLASSICS["cma-es"].build(3, seed=4)
     run(loop, 14)
     assert "CMA-ES" not in why(loop)
@@ -345,8 +346,9 @@ def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
 
 
 def test_noise_that_shows_once_the_evolution_is_alone_changes_nothing_but_the_recommendation(monkeypatch) -> None:
-    monkeypatch.setattr(table, "SHARES", ((4, 1), (8, 2)))
-    monkeypatch.setattr(table, "UNPLANNED", 10)
+    monkeypatch.setattr(table, "ALONE_UNPLANNED", 4)
+    monkeypatch.setattr(table, "TURNS_END", 8)
+    monkeypatch.setattr(table, "HANDED_AT", 10)
     loop = begun(2, 4)
     run(loop, 12)
     loop.tell(loop.history.X[:1], [1.0])
@@ -356,7 +358,8 @@ def test_noise_that_shows_once_the_evolution_is_alone_changes_nothing_but_the_re
 
 
 def test_failures_count_for_the_turns_of_the_evolution_and_that_is_said(monkeypatch) -> None:
-    monkeypatch.setattr(table, "SHARES", ((15, 1), (20, 2)))
+    monkeypatch.setattr(table, "ALONE_UNPLANNED", 15)
+    monkeypatch.setattr(table, "TURNS_END", 20)
     loop = begun(3, 4)
     for step in range(16):
         X = loop.ask()
@@ -404,7 +407,7 @@ def test_what_one_ask_holds_is_free_in_the_next(lines: int, budget: int) -> None
 @pytest.mark.parametrize(("dim", "budget"), [(2, 3001), (2, None), (22, 60)])
 def test_constraints_are_learnt_and_kept_in_every_run(dim: int, budget: int | None, monkeypatch) -> None:
     """The evolution knows no constraints, and the table takes gp-ei for spaces without any."""
-    monkeypatch.setattr(table, "UNPLANNED", 12)
+    monkeypatch.setattr(table, "HANDED_AT", 12)
     loop = Loop(AUTO(noisy=True).build(dim, seed=4, budget=budget), constraints=1)
     for _ in range(16):
         X = loop.ask()
@@ -415,7 +418,8 @@ def test_constraints_are_learnt_and_kept_in_every_run(dim: int, budget: int | No
 
 @pytest.mark.parametrize("what", ["steps", "noise"])
 def test_without_a_budget_steps_and_noise_keep_the_model(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "SHARES", ((5, 2),))
+    monkeypatch.setattr(table, "ALONE_UNPLANNED", 2)
+    monkeypatch.setattr(table, "TURNS_END", 5)
     cube = Space({"n": Int(3, 40), "lr": Float(1e-5, 1e-1, log=True)}).cube() if what == "steps" else 2
     noisy = True if what == "noise" else None
     loop = begun(cube, 4, noisy=noisy)
