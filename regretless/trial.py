@@ -15,8 +15,6 @@ from regretless.space.parameters import Array, Choice, Int, Parameter
 from regretless.task import CostKind
 
 TrialState: TypeAlias = Literal["pending", "done", "failed"]
-LEAST_COST = 1e-9
-"""Costs below this count as this: their logarithms are modelled, and a clock may say 0."""
 
 
 @dataclass(eq=False)
@@ -133,7 +131,8 @@ def checked_cost(kind: CostKind | None, cost: float | None, seconds: float | Non
     cost = seconds if kind == "seconds" else cost
     if kind is not None and cost is None:
         raise ValueError(f'this run has cost="{kind}": tell {"cost" if kind == "told" else "seconds"}=')
-    return None if cost is None else max(checked_amount("cost", cost), LEAST_COST)
+    # 1e-9: costs below this count as this: their logarithms are modelled, and a clock may say 0
+    return None if cost is None else max(checked_amount("cost", cost), 1e-9)
 
 
 def own_values(parameters: Mapping[str, Parameter], params: Mapping[str, Any]) -> dict[str, Any]:

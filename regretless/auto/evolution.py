@@ -25,9 +25,7 @@ LEAP_EVERY, LEAP_RARELY = 8, 32
 the evolution has learnt the valley itself, and tops of quadratics that fit by chance would mislead it on sharp ridges
 (docs/lab/auto.md)."""
 LEAP_LONG = 200  # values per parameter from which a search of the evolution counts as long (docs/lab/auto.md)
-LEAP_FROM = 500  # the latest values of a search that a quadratic is fitted to are taken from so many
 LEAP_UP_TO = 10  # parameters; in more a quadratic has too many coefficients to be cheap
-NEIGHBOURS = 10  # values whose mean ranks the points of a long noisy run
 LOCAL = 300  # values nearest to the best of them that the recommendation of a long noisy run is modelled on
 
 
@@ -52,7 +50,8 @@ class Evolution(Method):
         every = LEAP_EVERY if len(history) - begun < LEAP_LONG * self.dim else LEAP_RARELY
         if step % every != every - 1 or self.dim > LEAP_UP_TO or not only_lines(cube) or self._is_noisy(history):
             return None
-        late = max(begun, len(history) - LEAP_FROM)
+        # 500: the latest values of a search that a quadratic is fitted to are taken from so many
+        late = max(begun, len(history) - 500)
         x = quadratic_step(history.X[late:], history.y[late:], must_fit=True)
         return None if x is None or history.is_known(cube.snap(x)) else cube.snap(x)
 
@@ -69,7 +68,8 @@ def best_of_many(cube: Cube, X: Array, y: Array, yvar: Array) -> Array:
     top = np.argsort(-y, kind="stable")[:LOCAL]
     squares = (X * X).sum(axis=1)
     distances = squares[top][:, None] + squares - 2.0 * X[top] @ X.T
-    near = np.argsort(distances, axis=1, kind="stable")[:, :NEIGHBOURS]
+    # 10: values whose mean ranks the points of a long noisy run
+    near = np.argsort(distances, axis=1, kind="stable")[:, :10]
     centre = top[int(np.argmax(y[near].mean(axis=1)))]
     around = np.sort(np.argsort(((X - X[centre]) ** 2).sum(axis=1), kind="stable")[:LOCAL])
     gp = Surrogate(cube).gp(X[around], y[around], yvar[around])

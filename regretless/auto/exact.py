@@ -15,14 +15,10 @@ from regretless.models.gp.design import away_from_known
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-IMPROVE_FROM = 8  # parameters from which expected improvement proposes alone, on axes as they are (docs/lab/auto.md)
 KAPPA = 1.0  # the width of the confidence bound, as in gp-ucb
 LATE_WIDTH = 0.3
 """The width of the bound beside points under way in the last fifth of a budget. With 0.1 the mean regret is the same;
 without this it is 1.1 to 1.2 times as large (docs/lab/auto.md)."""
-MANY_PENDING = 4
-"""Points under way from which every second ask is drawn; beside fewer every fourth is (docs/lab/auto.md)."""
-EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
 TREE_MARGIN = 0.3
 """By how much, in standard deviations of the values, two asks of four in a tree must beat the best: a branch whose best
 is found promises ever smaller gains, and without a margin these outweigh the other branches (docs/lab/spaces.md)."""
@@ -38,7 +34,8 @@ def has_steps(cube: Cube) -> bool:
 
 def is_many(cube: Cube) -> bool:
     """Whether there are many coordinates, or a tree, in which the bound would stay in its branch (docs/lab)."""
-    return cube.dim >= IMPROVE_FROM or bool(cube.gates)
+    # 8: parameters from which expected improvement proposes alone, on axes as they are (docs/lab/auto.md)
+    return cube.dim >= 8 or bool(cube.gates)
 
 
 def only_lines(cube: Cube) -> bool:
@@ -49,7 +46,8 @@ def only_lines(cube: Cube) -> bool:
 def exact_step(ask: Ask) -> Array:
     """The next point, d."""
     many = is_many(ask.cube)
-    late = ask.spent(EXPLOIT_FROM) and not many
+    # 0.8: the share of a known budget after which the mean alone is maximised, as in gp-ucb
+    late = ask.spent(0.8) and not many
     if late and not ask.pending:  # with others under way the largest mean would be proposed to all of them
         return last_step(ask)
     if many or has_steps(ask.cube):
@@ -58,7 +56,8 @@ def exact_step(ask: Ask) -> Array:
         return bound_step(ask, LATE_WIDTH)
     if not ask.pending:
         return bound_step(ask, KAPPA) if ask.rng.step % 2 else improving_step(ask)
-    drawn = ask.rng.step % 2 == 0 if ask.pending >= MANY_PENDING else ask.rng.step % 4 == 2
+    # 4: points under way from which every second ask is drawn; beside fewer every fourth is (docs/lab/auto.md)
+    drawn = ask.rng.step % 2 == 0 if ask.pending >= 4 else ask.rng.step % 4 == 2
     return drawn_step(ask) if drawn else bound_step(ask, narrowed(KAPPA, ask.pending))
 
 

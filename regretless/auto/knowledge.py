@@ -26,11 +26,8 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 DRAWN = 160  # points drawn to recommend, the better half of which counts, and to evaluate: an ask takes a bound's time
-REFINED = 90  # points drawn in a further round, a third of them around the best point so far; chosen for the time
-ROUNDS = 3  # rounds of points to evaluate; chosen for the time
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(12)
 """Gauss and Hermite's nodes for the expectation over z, and their weights, whose sum is sqrt(2 pi)."""
-LEAST = 1e-300  # a gain is at least this, because its logarithm is taken
 
 
 def knowledge_gradient(gp: GP, D: Array) -> ValueFunction:
@@ -59,11 +56,14 @@ def knowledge_step(gp: GP, history: History, cube: Cube, rng: np.random.Generato
     D = candidates(cube, rng, best, DRAWN)
     gain_at = knowledge_gradient(gp, np.concatenate([best_by_mean(gp, D, len(D) // 2), best]))
     X, x = candidates(cube, rng, best, DRAWN), best[0]
-    for _ in range(ROUNDS):
+    # 3: rounds of points to evaluate; chosen for the time
+    for _ in range(3):
         gain = gain_at(X)
         if not gain.any():
             return None
-        value = np.log(np.maximum(gain, LEAST))
+        # 1e-300: a gain is at least this, because its logarithm is taken
+        value = np.log(np.maximum(gain, 1e-300))
         x = X[int(np.argmax(candidates_kept_from_failures(value, X, history.X, history.failed, logarithmic=True)))]
-        X = candidates(cube, rng, x[None], REFINED)
+        # 90: points drawn in a further round, a third of them around the best point so far; chosen for the time
+        X = candidates(cube, rng, x[None], 90)
     return np.asarray(x)

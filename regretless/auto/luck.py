@@ -23,9 +23,6 @@ from regretless.models.gp.posterior import GP
 from regretless.models.gp.surrogate import near_one
 from regretless.space.parameters import Array
 
-BETTER_PART = 0.2
-"""The part of the noisy values, the best ones, whose points may be recommended: the mean decides between them, and a
-mean that mistakes ripples for noise cannot choose a point with a poor value (docs/lab/auto.md)."""
 TWICE = 5
 """The best settings that are evaluated a second time in the last tenth of a noisy budget; 8 are level, and without them
 the best places of functions with ripples are taken for luck (docs/lab/auto.md)."""
@@ -90,7 +87,9 @@ def best_of_the_better(gp: GP, history: History) -> Array:
     of the values."""
     own = (gp.y[gp.n - len(history) :] - gp.offset) / gp.scale  # as the model sees them
     settings = DistinctSettings.of(history.X, own)
-    better = np.argsort(-settings.values, kind="stable")[: max(3, math.ceil(BETTER_PART * len(history)))]
+    # 0.2: the part of the noisy values, the best ones, whose points may be recommended: the mean decides between
+    # them, and a mean that mistakes ripples for noise cannot choose a point with a poor value (docs/lab/auto.md)
+    better = np.argsort(-settings.values, kind="stable")[: max(3, math.ceil(0.2 * len(history)))]
     points = history.X[settings.rows]
     believed = settings.believed(gp.mean_at(points), float(gp.factor.noise.mean() * gp.signal))
     return np.asarray(points[better[int(np.argmax(believed[better]))]])

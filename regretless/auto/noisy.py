@@ -17,10 +17,6 @@ NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from w
 DRAWN_EVERY = 4
 """Under noise every so many asks follow a drawn function, the others the knowledge gradient, which may overlook a peak
 that no value has shown yet; without such asks the losses are level (docs/lab/auto.md)."""
-NOISY_EXPLOIT_FROM = 0.9
-"""The share of a known budget after which the mean alone is maximised; an end of two evaluations is level
-(docs/lab/auto.md)."""
-NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
 
 
 def noise_shows(gp: GP) -> bool:
@@ -30,7 +26,9 @@ def noise_shows(gp: GP) -> bool:
 
 def noisy_step(ask: Ask, *, again: bool) -> Array:
     """The next point, d; `again`: known points may be proposed again."""
-    late = ask.spent(NOISY_EXPLOIT_FROM)
+    # 0.9: the share of a known budget after which the mean alone is maximised; an end of two evaluations is level
+    # (docs/lab/auto.md)
+    late = ask.spent(0.9)
     if late and not ask.pending:
         second = to_repeat(ask.history) if noise_is_guessed(ask.history) else None
         return bound_step(ask, 0.0) if second is None else second
@@ -39,4 +37,5 @@ def noisy_step(ask: Ask, *, again: bool) -> Array:
         x = knowledge_step(ask.gp, ask.history, ask.cube, ask.rng)
         if x is not None:
             return x if again else away_from_known(x, ask.history, ask.cube, ask.rng)
-    return bound_step(ask, narrowed(NOISY_KAPPA, ask.pending)) if ask.rng.step % 2 else drawn_step(ask)
+    # 2.0: the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
+    return bound_step(ask, narrowed(2.0, ask.pending)) if ask.rng.step % 2 else drawn_step(ask)

@@ -12,9 +12,6 @@ from regretless.space.parameters import Array
 PER_COEFFICIENT = 2  # values per coefficient of the quadratic that are taken, where there are as many
 REACH = 0.5  # a step goes at most this share of the radius of these values: outside the quadratic is a guess
 FALL = 2.0  # the weight of a value at the border of the radius is exp(-FALL); our choice, as the next ones
-RIDGE = 1e-10  # of the normal equations, relative to their mean diagonal: collinear values must not raise
-UNEXPLAINED = 0.01  # of the variance of the values, where a quadratic that must fit may be followed (docs/lab/auto.md)
-FLATTEST = 1e-6  # curvatures are at least this share of the largest: along a flat direction the step is cut by REACH
 
 
 def coefficients(dim: int) -> int:
@@ -42,14 +39,17 @@ def quadratic_step(X: Array, y: Array, *, must_fit: bool = False) -> Array | Non
     spread = float(np.ptp(y[near])) or 1.0  # so that values of any size can be squared
     left, right = features * weights[:, None], (y[near] - y[near].max()) / spread * weights
     normal = left.T @ left
-    normal.ravel()[:: count + 1] += RIDGE * np.trace(normal) / count
+    # 1e-10: the ridge of the normal equations, relative to their mean diagonal: collinear values must not raise
+    normal.ravel()[:: count + 1] += 1e-10 * np.trace(normal) / count
     solved = np.linalg.solve(normal, left.T @ right)
-    if must_fit and unexplained(right, left @ solved, weights, count) >= UNEXPLAINED:
+    # 0.01: the unexplained share of the variance up to which a quadratic is followed (docs/lab/auto.md)
+    if must_fit and unexplained(right, left @ solved, weights, count) >= 0.01:
         return None
     gradient, hessian = solved[1 : d + 1], np.zeros((d, d))
     hessian[rows, columns] = solved[d + 1 :]
     curvatures, axes = np.linalg.eigh(hessian + hessian.T)
-    curvatures = np.minimum(curvatures, -FLATTEST * np.abs(curvatures).max() - np.finfo(np.float64).tiny)
+    # 1e-6: curvatures are at least this share of the largest: along a flat direction the step is cut by REACH
+    curvatures = np.minimum(curvatures, -1e-6 * np.abs(curvatures).max() - np.finfo(np.float64).tiny)
     step = axes @ ((axes.T @ gradient) / -curvatures)
     length = float(np.sqrt(step @ step))
     if length > REACH:

@@ -13,7 +13,6 @@ from regretless.models.gp.posterior import GP
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 + p / 2 (docs/lab/auto.md)
 DRAWN = Effort(raw=96)  # a drawn function is valued at a quarter of an ask's candidates: each costs 20 times more
 
 
@@ -65,4 +64,5 @@ def drawn_step(ask: Ask) -> Array:
 
 def narrowed(width: float, pending: int) -> float:
     """The width of a confidence bound beside so many points under way."""
-    return width / math.sqrt(1.0 + pending / PENDING_SCALE)
+    # 2.0: with p points pending the squared width is divided by 1 + p / 2 (docs/lab/auto.md)
+    return width / math.sqrt(1.0 + pending / 2.0)

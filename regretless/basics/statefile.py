@@ -26,8 +26,6 @@ import numpy as np
 
 State: TypeAlias = dict[str, Any]
 """Names to arrays, numbers, text, truth values, None or further states: what can be written without a pickle."""
-STALE_SECONDS = 86400.0
-"""A temporary file of another machine is left over once it is a day old: no write takes that long."""
 DIGEST_BYTES = 16
 """Bytes of a digest: damage goes unnoticed with probability 2^-128."""
 
@@ -131,7 +129,8 @@ def _is_left_over(temporary: Path) -> bool:
     """Whether the process that wrote a temporary file has ended, or the file is too old to be in use."""
     pid = temporary.name.split(".")[-2].partition("-")[0]
     try:
-        if time.time() - temporary.stat().st_mtime > STALE_SECONDS:
+        # 86400.0: A temporary file of another machine is left over once it is a day old: no write takes that long
+        if time.time() - temporary.stat().st_mtime > 86400.0:
             return True
         os.kill(int(pid), 0)
     except (ProcessLookupError, OverflowError):

@@ -22,14 +22,6 @@ REDUCTION = 3.0
 """The best third of a rung climbs, and each rung is three times the one below, as usual in successive halving."""
 TOP_SHARE = 6
 """The highest rung takes 1 / TOP_SHARE of the budget, so that a few settings can reach it: a plain choice."""
-LEVELS = 4
-"""The rungs of the ladder, so that the bottom one takes 1 / 162 of the budget; three rungs lost 0.31 on the MLP."""
-FINAL_SHARE = 0.5
-"""The part of the budget kept for training the leaders on; 0.35 lost 0.90 on the MLP, 0.65 lost 0.68."""
-FLAT = 0.03
-"""Leaders are trained on only while tripling their steps lowers the loss by this share; 0.06 was level."""
-LATE_START = 2
-"""The rung, from the top, at which settings start once the leaders have flattened: short runs rank them badly."""
 MEASURED_AT = 400
 """The budget at which `plan` prints d + 2 settings as the measured fixed split; its study is not on record."""
 MEASURED_POWER = 0.25
@@ -85,7 +77,9 @@ class Promotion:
         if left <= 0:
             return None
         late = left <= self.final_share * self.budget_steps or (self.final_share > 0 and self._topped(runs))
-        start = self.rungs[-LATE_START:][0] if late else self.rungs[0]
+        # 2: the rung, from the top, at which settings start once the leaders have flattened: short runs rank them
+        # badly
+        start = self.rungs[-2:][0] if late else self.rungs[0]
         if (not late or self._flat(runs)) and left >= start:
             run = self._promotable(runs)
             if run is None:
@@ -116,7 +110,8 @@ class Promotion:
             return False
         before, now = sorted(best.ends)[-2:]
         gain = (best.ends[before] - best.ends[now]) / max(abs(best.ends[before]), 1e-300)
-        return gain * math.log(self.reduction) < FLAT * math.log(now / before)
+        # 0.03: leaders are trained on only while tripling their steps lowers the loss by this share; 0.06 was level
+        return gain * math.log(self.reduction) < 0.03 * math.log(now / before)
 
     def _topped(self, runs: Sequence[TrainingRun]) -> bool:
         """Whether the best run stands at the top of the ladder and has flattened."""
@@ -174,14 +169,16 @@ def plan(space: SpaceLike, *, budget_steps: int, convex: bool | None = None) -> 
     depend on it."""
     whole_number(budget_steps=budget_steps)
     d, C = len(Space(space)), budget_steps
-    rungs = sorted({max(1, round(C / TOP_SHARE / REDUCTION**level)) for level in range(LEVELS)})
+    # 4: the rungs of the ladder, so that the bottom one takes 1 / 162 of the budget; three rungs lost 0.31 on the MLP
+    rungs = sorted({max(1, round(C / TOP_SHARE / REDUCTION**level)) for level in range(4)})
     settings = (d + 2) * (C / MEASURED_AT) ** MEASURED_POWER
+    # 0.5: the part of the budget kept for training the leaders on; 0.35 lost 0.90 on the MLP, 0.65 lost 0.68
     return Plan(
         C, d, convex,
         theory_convex=_split(C, C ** (1 / 2)),
         theory_nonconvex=_split(C, C ** (1 / 3)),
         measured=_split(C, settings),
-        promotion=Promotion(C, tuple(rungs), final_share=FINAL_SHARE),
+        promotion=Promotion(C, tuple(rungs), final_share=0.5),
     )  # fmt: skip
 
 

@@ -36,19 +36,10 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 SIGMA = 0.3  # the first step size, as a share of the cube's edge: a third of the range, as the tutorial advises
-SMALLEST = 1e-11  # a search whose largest standard deviation is below this has converged; the tutorial's TolX
-LARGEST = 1.0  # no coordinate's standard deviation exceeds the edge of the cube: such points would all be clipped
 CONDITION = 1e14  # a covariance beyond this condition number has lost its digits (tutorial, App. B.3)
-FLAT = 1e-14
-"""A search whose values of late differ by less than this share of all its values has converged (the tutorial's TolFun,
-relative). With 1e-12 a valley is left three digits before the end of a double's (docs/lab/auto.md)."""
 MOST_GENERATIONS = (100, 50)
 """A search has had its time after a + b (d + 3)^2 / sqrt(lambda) generations (GECCO 2009, MaxIter): without
 an end one crept along a ridge for 90,000 evaluations (docs/lab/auto.md)."""
-DIAGONAL_ABOVE = 100  # the dimension beyond which C is diagonal; in 100 a full update costs 0.1 ms a value
-SMALL_STEP = 2.0  # first steps of a small-population search are shorter by up to ten to this power (GECCO 2009)
-LEAST_SHARE = 0.4  # the least sd of a discrete coordinate, in shares: one draw in five leaves the middle of its share
-FRESH_LABELS = 0.5  # expected fresh labels of a point whose space has choices, spread over them; chosen by hand
 TINY = 1e-300  # keeps a logarithm or a quotient of zeros defined
 
 
@@ -59,7 +50,8 @@ class CMAES(Method):
         super().__init__(cube, seed=seed, budget=budget)
         self.population = 4 + int(3 * math.log(self.dim))
         """Values per generation of the first search."""
-        shares = np.array([LEAST_SHARE / axis.levels if axis.levels else 0.0 for axis in self.cube.axes])
+        # 0.4: the least sd of a discrete coordinate, in shares: one draw in five leaves the middle of its share
+        shares = np.array([0.4 / axis.levels if axis.levels else 0.0 for axis in self.cube.axes])
         self._least_sd = np.where(self.cube.categorical, 0.0, shares)
         self._choices = np.flatnonzero(self.cube.categorical)
         self._begin()
@@ -70,7 +62,8 @@ class CMAES(Method):
         if (lacking > 0).any():
             x = x + np.sqrt(np.maximum(lacking, 0.0)) * rng.standard_normal(self.dim)
         if len(self._choices):
-            fresh = self._choices[rng.random(len(self._choices)) < FRESH_LABELS / len(self._choices)]
+            # 0.5: expected fresh labels of a point whose space has choices, spread over them; chosen by hand
+            fresh = self._choices[rng.random(len(self._choices)) < 0.5 / len(self._choices)]
             x[fresh] = rng.random(len(fresh))
         return away_from_known(cube.snap(x), history, cube, rng)
 
@@ -104,7 +97,8 @@ class CMAES(Method):
             population, sigma = self.population * 2**self._doublings, SIGMA
         else:
             population = int(self.population * (0.5 * 2**self._doublings) ** (u[0] ** 2))
-            sigma = SIGMA * 10 ** (-SMALL_STEP * u[1])
+            # 2.0: first steps of a small-population search are shorter by up to ten to this power (GECCO 2009)
+            sigma = SIGMA * 10 ** (-2.0 * u[1])
         self._search = Search(mean, sigma, max(population, 4), begun=self._taken)
 
 
@@ -129,7 +123,8 @@ class Search:
         self.c_s = (self.mueff + 2) / (d + self.mueff + 5)
         self.damping = 1 + 2 * max(0.0, math.sqrt((self.mueff - 1) / (d + 1)) - 1) + self.c_s
         self.c_c = (4 + self.mueff / d) / (d + 4 + 2 * self.mueff / d)
-        self.diagonal = d > DIAGONAL_ABOVE
+        # 100: the dimension beyond which C is diagonal; in 100 a full update costs 0.1 ms a value
+        self.diagonal = d > 100
         faster = (d + 2) / 3 if self.diagonal else 1.0  # a diagonal has d numbers to learn, not d^2 / 2
         self.c_1 = min(1.0, faster * 2 / ((d + 1.3) ** 2 + self.mueff))
         c_mu = faster * 2 * (0.25 + self.mueff + 1 / self.mueff - 2) / ((d + 2) ** 2 + self.mueff)
@@ -190,7 +185,8 @@ class Search:
         self.generation += 1
         self._decompose()
         largest = float(np.max(self.C if self.diagonal else np.diagonal(self.C)))
-        self.sigma = min(self.sigma, LARGEST / math.sqrt(largest))
+        # 1.0: no coordinate's standard deviation exceeds the edge of the cube: such points would all be clipped
+        self.sigma = min(self.sigma, 1.0 / math.sqrt(largest))
         self._best.append(float(y.max()))
         self._worst = min(self._worst, float(y.min()))
 
@@ -199,12 +195,16 @@ class Search:
         d, g = len(self.mean), self.generation
         late = self._best[-(10 + math.ceil(30 * d / self.population)) :]
         spread = max(self._best) - self._worst
-        flat = g >= 10 + 30 * d / self.population and max(late) - min(late) <= FLAT * spread
+        # 1e-14: A search whose values of late differ by less than this share of all its values has converged (the
+        # tutorial's TolFun, relative). With 1e-12 a valley is left three digits before the end of a double's
+        # (docs/lab/auto.md).
+        flat = g >= 10 + 30 * d / self.population and max(late) - min(late) <= 1e-14 * spread
         window = int(120 + 30 * d / self.population)
         stale = g >= window and np.median(self._best[-20:]) <= np.median(self._best[-window : -window + 20])
         shape = float(self.scales.max() / self.scales.min()) ** 2
         most = MOST_GENERATIONS[0] + MOST_GENERATIONS[1] * (d + 3) ** 2 / math.sqrt(self.population)
-        return bool(flat or stale or g >= most or self.sigma * float(self.scales.max()) < SMALLEST or shape > CONDITION)
+        # 1e-11: a search whose largest standard deviation is below this has converged; the tutorial's TolX
+        return bool(flat or stale or g >= most or self.sigma * float(self.scales.max()) < 1e-11 or shape > CONDITION)
 
     def _whitened(self, steps: Array) -> Array:
         """D^(-1) B' y of each step, lambda x d: as long as C^(-1/2) y."""

@@ -27,8 +27,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 KAPPA = 1.0  # the default width; 1 to 2 are level (docs/lab/gp-engine.md)
-EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised (`experiments/gp_ablation.py`)
-CERTIFIED_DELTA = 0.01  # the delta of the bound that verifying asks work on: what `GapBelow` asks for at a check
 
 
 class GPUCB(GPMethod):
@@ -74,10 +72,12 @@ class GPUCB(GPMethod):
 
     def _verifying_step(self, history: History, cube: Cube, rng: Draws) -> Array:
         """Where the certificate's bound is most likely exceeded, d."""
-        x = verifying_point(self._conservative.gp(*history.basis, history.pending), cube, CERTIFIED_DELTA, rng)
+        # 0.01: the delta of the bound that verifying asks work on: what `GapBelow` asks for at a check
+        x = verifying_point(self._conservative.gp(*history.basis, history.pending), cube, 0.01, rng)
         return x if self.gains_by_repeating(history) else away_from_known(x, history, cube, rng)
 
     def _width(self, history: History) -> float:
         """The width of this step."""
-        late = self.budget is not None and history.evaluations >= EXPLOIT_FROM * self.budget
+        # 0.8: the share of a known budget after which the mean alone is maximised (`experiments/gp_ablation.py`)
+        late = self.budget is not None and history.evaluations >= 0.8 * self.budget
         return 0.0 if self.exploit and late else self.kappa

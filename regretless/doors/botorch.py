@@ -49,8 +49,6 @@ from regretless.space.parameters import Array
 AcquisitionFactory: TypeAlias = Callable[["SurrogateModel"], AcquisitionFunction]
 """Makes the acquisition function to maximise from the model of this step."""
 
-LEAST_SQUARE = 1e-20
-"""Squared distances are kept above this: the root has no gradient at 0, the kernel does."""
 LEAST_VARIANCE = 1e-10
 """Added to the diagonal of joint covariances, relative to the signal, so that draws of near-duplicates can be taken."""
 
@@ -204,7 +202,8 @@ class SurrogateModel(Model):
         kernel, weight = self.gp.factor.kernel, self.gp.hyper.quadratic
         U, W = A * self._inverse, B * self._inverse
         r2 = (U * U).sum(-1)[..., :, None] + (W * W).sum(-1)[..., None, :] - 2.0 * U @ W.transpose(-1, -2)
-        K: Tensor = correlation(kernel.kind, r2.clamp_min(LEAST_SQUARE), torch.sqrt, torch.exp)
+        # 1e-20: squared distances are kept above this: the root has no gradient at 0, the kernel does
+        K: Tensor = correlation(kernel.kind, r2.clamp_min(1e-20), torch.sqrt, torch.exp)
         if weight:
             m = len(kernel.lines)
             trend = 1.0 + 4.0 * A[..., :m] @ B[..., :m].transpose(-1, -2)

@@ -25,9 +25,6 @@ from regretless.trial import Trial
 
 MethodLike: TypeAlias = MethodName | Recipe | type[Method]
 """A name, a recipe, a Method class, or "auto"."""
-LARGEST_OPTION = 4096
-"""The largest whole number that an option in a file may be without being given again: larger ones ask for much memory,
-and a file may come from a stranger. No default is larger."""
 
 
 def as_recipe(method: MethodLike) -> Recipe:
@@ -52,7 +49,9 @@ def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) 
             lost = ", ".join(key for key, value in options.items() if isinstance(value, dict))
             raise ValueError(f"the file could not hold the option {lost} of {name}: pass method=")
         for key, value in options.items():
-            if isinstance(value, int) and value > LARGEST_OPTION:
+            # 4096: the largest whole number that an option in a file may be without being given again: larger ones
+            # ask for much memory, and a file may come from a stranger. No default is larger.
+            if isinstance(value, int) and value > 4096:
                 raise ValueError(f"the option {key} = {value} of {name} asks for much memory: pass method= to confirm")
         return find_recipe(name)(**options)
     recipe = as_recipe(given)

@@ -21,18 +21,12 @@ from regretless.models.gp.surrogate import Surrogate
 from regretless.report.run_data import RunData
 from regretless.space.parameters import Array
 
-LEAST_VALUES = 4
-"""With fewer values in a space of few parameters the picture would be that of the prior."""
 MOST_VALUES = 600
 """A model of more values is fitted to this many of them, half of them the best ones: the fit takes a second or two."""
 MOST_DIM = 30
 """With more parameters a slice through one setting says little about the space, and there is no room to draw them."""
 SLICE, SURFACE = 61, 25
 """Points of a slice, and on each side of a surface; both are smooth enough to the eye."""
-DRAWS = 1024
-"""Draws behind each share of the variance, a power of two as Sobol' points want it; shares are right to about .02."""
-BAND = 2.0
-"""Half the width of a band in standard deviations of the model."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,8 @@ class ModelView:
         X = np.repeat(self.centre[None], len(u), axis=0)
         X[:, self.places[name]] = u
         mean, variance = self.gp.mean_var(self.cube.snap(X))
-        half = BAND * np.sqrt(variance)
+        # 2.0: half the width of a band in standard deviations of the model
+        half = 2.0 * np.sqrt(variance)
         low, high = np.sort([self._units(mean - half), self._units(mean + half)], axis=0)
         return Slice(self.data.scales[name].at(u), self._units(mean), low, high)
 
@@ -83,7 +78,9 @@ class ModelView:
     def importance(self) -> dict[str, tuple[float, float]]:
         """Main and total effect of each parameter, shares of the variance of the mean; the largest total first."""
         d = self.cube.dim
-        draws = sobol_points(DRAWS, 2 * d, np.random.default_rng(0))
+        # 1024: draws behind each share of the variance, a power of two as Sobol' points want it; shares are right to
+        # about .02
+        draws = sobol_points(1024, 2 * d, np.random.default_rng(0))
         A, B = draws[:, :d], draws[:, d:]
         at_a, at_b = self._mean_at(A), self._mean_at(B)
         variance = float(np.var(np.concatenate([at_a, at_b]))) or 1.0
@@ -119,7 +116,8 @@ def model_of(data: RunData) -> ModelView | str:
     dim = len(data.space)
     if dim > MOST_DIM:
         return f"No model is drawn: the space has {dim} parameters, and more than {MOST_DIM} cannot be shown by slices."
-    have, least = data.done, max(LEAST_VALUES, dim + 1)
+    # 4: with fewer values in a space of few parameters the picture would be that of the prior
+    have, least = data.done, max(4, dim + 1)
     if len(have) < least:
         return f"No model is drawn: it needs {least} values, and the run has {len(have)}."
     values = np.array([t.value for t in have], dtype=np.float64)

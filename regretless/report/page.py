@@ -28,14 +28,8 @@ from numpy.typing import ArrayLike
 
 MOST_POINTS = 240
 """A curve keeps at most this many points: more cannot be seen, and the page stays small."""
-DIGITS = 5
-"""Significant digits of a number in a chart."""
 LONG = 10
 """A number with more letters than this, such as one with its quartiles, may be broken at its spaces."""
-BRIEF = 12
-"""Words of at most this many letters stay on one line, and their column may be as narrow as they are."""
-MANY = 8
-"""A table with more columns than this has narrower cells."""
 SCRIPTS = ("kit", "chart", "table", "surface", "parallel", "page")
 """The parts of a page's script, in the order in which they need each other."""
 
@@ -136,7 +130,8 @@ def table_section(
         "<tr>" + "".join(_cell(v, wordy[j], i in marked.get(j, ())) for j, v in enumerate(row)) + "</tr>"
         for i, row in enumerate(rows)
     )
-    many = ' class="many"' if len(columns) > MANY else ""
+    # 8: A table with more columns than this has narrower cells
+    many = ' class="many"' if len(columns) > 8 else ""
     table = f"<table{many}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return Section(title, note_html(note) + scrolled(table, title))
 
@@ -198,7 +193,8 @@ def to_json(chart: Any) -> str:
 def numbers(values: ArrayLike, keep: np.ndarray[Any, Any] | slice = slice(None)) -> list[float | None]:
     """Numbers for JSON: a few digits, None for what is not finite."""
     kept = np.asarray(values, dtype=np.float64)[keep].tolist()
-    return [float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None for v in kept]
+    # 5: significant digits of a number in a chart
+    return [float(f"{v:.{5}g}") if math.isfinite(v) else None for v in kept]
 
 
 def _says(log: Log, name: str) -> bool:
@@ -234,7 +230,8 @@ def _cell(value: TableCell, words: bool, marked: bool) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     number = _value(value)
     long = not words and len(text) > LONG
-    brief = words and len(text) <= BRIEF
+    # 12: words of at most this many letters stay on one line, and their column may be as narrow as they are
+    brief = words and len(text) <= 12
     kinds = (("words", words), ("brief", brief), ("mark", marked), ("long", long))
     names = " ".join(name for name, on in kinds if on)
     look = f' class="{names}"' if names else ""

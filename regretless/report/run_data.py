@@ -26,17 +26,10 @@ if TYPE_CHECKING:
 
 WIDE = 20
 """Positive values that differ by more than this factor start on a logarithmic axis."""
-FAR = 3.0
-"""A value is far off when it lies more than this many interquartile ranges beyond the worse quartile: Tukey's "far
-out"."""
 MOST_DRAWN = 1e300
 """Values are drawn up to this size: differences of larger ones, and the margins of axes, leave the range of floats."""
-FLATTENED = 3.0
-"""Far values are cut from an axis only when they make it longer than the others need by more than this factor."""
 REPLAYED, MOST_REPLAYED = 12, 400
 """Certificates drawn over a run, and the evaluations of the longest run that is told again for it: a few seconds."""
-CERTIFIED_AT = 0.05
-"""The delta of the certificates that are drawn, which is that of `Optimizer.certificate`."""
 
 
 @dataclass(frozen=True)
@@ -206,9 +199,12 @@ def worse_limit(values: Array, better: float) -> float | None:
         return None
     good = better * values
     low, high = np.quantile(good, [0.25, 0.75])
-    inside = good[good >= low - FAR * (high - low)]
+    # 3.0: A value is far off when it lies more than this many interquartile ranges beyond the worse quartile: Tukey's
+    # "far out"
+    inside = good[good >= low - 3.0 * (high - low)]
     shown, whole = float(inside.max() - inside.min()), float(good.max() - good.min())
-    if len(inside) == len(good) or whole <= FLATTENED * shown:
+    # 3.0: far values are cut from an axis only when they make it longer than the others need by more than this factor
+    if len(inside) == len(good) or whole <= 3.0 * shown:
         return None
     return float(better * inside.min())
 
@@ -228,7 +224,8 @@ def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[
         )  # fmt: skip
         if n in sizes:
             probing = _probing_at(optimizer, trial, last=n == len(ended))
-            found.append(again.certificate_at(CERTIFIED_AT, probing=probing))
+            # 0.05: the delta of the certificates that are drawn, which is that of `Optimizer.certificate`
+            found.append(again.certificate_at(0.05, probing=probing))
     return sizes, found
 
 

@@ -24,14 +24,10 @@ if TYPE_CHECKING:
 
 MOST_SLICES = 30
 """Parameters drawn on a page; a space of thousands would make one that nobody reads."""
-MOST_SURFACES = 12
-"""Parameters of which any pair can be drawn, the most important ones: their 66 pairs take 200 kB of a page."""
 MOST_DOTS, MOST_LINES = 2000, 400
 """Trials drawn against a parameter, and as lines (`RunData.some`); more only blacken a picture."""
 MOST_ERRORS = 30
 """Different errors shown in full."""
-STEPS = 999
-"""Values of a surface are whole numbers from 0 to this: three digits are finer than the colours."""
 
 
 def run_page(result: Result, where: Mapping[str, Any] | None = None) -> str:
@@ -257,12 +253,14 @@ def _slices(data: RunData, model: ModelView | str) -> Section:
 def _surfaces(data: RunData, model: ModelView | str) -> list[Section]:
     if isinstance(model, str) or len(data.setting) < 2:
         return []
-    names = [name for name in model.importance if name in data.setting][:MOST_SURFACES]
+    # 12: parameters of which any pair can be drawn, the most important ones: their 66 pairs take 200 kB of a page
+    names = [name for name in model.importance if name in data.setting][:12]
     pairs, counts = {}, dict.fromkeys(names, 0)
     for (i, a), (j, b) in itertools.combinations(enumerate(names), 2):
         x, y, mean = model.surface_of(a, b)
         low, high = float(mean.min()), float(mean.max())
-        z = np.rint((mean - low) / ((high - low) or 1.0) * STEPS).astype(int)
+        # 999: values of a surface are whole numbers from 0 to this: three digits are finer than the colours
+        z = np.rint((mean - low) / ((high - low) or 1.0) * 999).astype(int)
         pairs[f"{i},{j}"] = {"low": page.numbers([low])[0], "high": page.numbers([high])[0], "z": z.ravel().tolist()}
         counts |= {a: len(x), b: len(y)}
     levels = [model.cube.axes[model.places[name]].levels for name in names]

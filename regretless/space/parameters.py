@@ -48,8 +48,6 @@ OWN_DECIMALS = Context(
     prec=28, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999, capitals=1, clamp=0, flags=[], traps=[]
 )
 """Decimal arithmetic as Python begins with; the program around may have set other digits for its own numbers."""
-STEP_SLACK = 1e-9
-"""Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,9 @@ class Float:
         if self.step is None:
             return 1
         rounding = 4 * np.finfo(np.float64).eps * max(abs(self.low), abs(self.high)) / self.step
-        steps = (self.high - self.low) / self.step + max(STEP_SLACK, rounding)
+        # 1e-9: steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3
+        # in binary)
+        steps = (self.high - self.low) / self.step + max(1e-9, rounding)
         return math.floor(steps) + 1 if steps < math.inf else 2 * MOST_LEVELS
 
     def _slack(self) -> float:

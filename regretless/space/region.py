@@ -31,10 +31,6 @@ HALVINGS = 24
 """Halvings of the way between an allowed and a forbidden point: the end is within 1e-7 of the border."""
 FEW = 6
 """Halvings where the border need not be met closely, because the point is only one of many."""
-CORNERS = 32
-"""Corners of the region of linear rules that are looked at when no draw is allowed."""
-TRIES = 256
-"""Uniform draws before a walk inside the region takes over."""
 
 
 class Region:
@@ -151,7 +147,8 @@ class Region:
         if middle.status != 0:
             return np.zeros((0, self.dim))
         found = [np.asarray(middle.x, dtype=np.float64)[:-1]]
-        for _ in range(CORNERS):
+        # 32: corners of the region of linear rules that are looked at when no draw is allowed
+        for _ in range(32):
             corner = linprog(
                 rng.standard_normal(self.dim), A_ub=walls, b_ub=ends, A_eq=A, b_eq=b, bounds=[(0, 1)] * self.dim
             )
@@ -203,7 +200,8 @@ class Region:
 
     def draw(self, rng: np.random.Generator, snap: Snap) -> Array:
         """An allowed point, uniform where the region is not too small a part of the cube, d."""
-        for _ in range(TRIES // 16):
+        # 256: uniform draws before a walk inside the region takes over
+        for _ in range(256 // 16):
             points = snap(rng.random((16, self.dim)))
             good = np.flatnonzero(self.allows(points))
             if len(good):

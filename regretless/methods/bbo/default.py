@@ -52,7 +52,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 PHI = 0.3  # phi: the sd over inner seeds times sqrt(N) was 0.1 to 0.6 (docs/lab/bilevel.md)
-LARGEST_SCALE = 1e150  # scales count as at most this, because the square of a larger one is no float
 
 
 class BBO(GPMethod):
@@ -124,7 +123,8 @@ class BBO(GPMethod):
             raise ValueError("beta_t needs horizon=, the inner steps N per evaluation")
         variance = self.noise_var
         if variance is None:
-            variance = max(gp.hyper.noise * gp.signal * min(gp.scale, LARGEST_SCALE) ** 2, self.phi**2 / self.horizon)
+            # 1e150: scales count as at most this, because the square of a larger one is no float
+            variance = max(gp.hyper.noise * gp.signal * min(gp.scale, 1e150) ** 2, self.phi**2 / self.horizon)
         return confidence_width(history.evaluations + 1, self.B, self.phi, variance, self.horizon)
 
     def _recommend(self, history: History) -> Array:

@@ -18,8 +18,6 @@ from scipy.linalg import lapack
 from regretless.basics.options import in_range
 from regretless.space.parameters import Array
 
-JITTER = 1e-14  # the first share of the largest diagonal entry that is added to a matrix which rounding made indefinite
-
 
 class Ball:
     """{w : |w - centre()|_Sigma^2 <= beta} for any beta, with Sigma = lam I + sum g g' and centre() the ridge solution.
@@ -92,7 +90,8 @@ class Ball:
 def sure_cholesky(K: Array) -> Array:
     """The lower Cholesky factor of K (n x n), with as little added to its diagonal as makes it positive definite."""
     L, info = lapack.dpotrf(K, lower=1, clean=1)
-    jitter = JITTER * float(np.diagonal(K).max())
+    # 1e-14: the first share of the largest diagonal entry that is added to a matrix which rounding made indefinite
+    jitter = 1e-14 * float(np.diagonal(K).max())
     while info:
         if not math.isfinite(jitter):
             raise np.linalg.LinAlgError("the matrix holds numbers that are not finite")

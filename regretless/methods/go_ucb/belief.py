@@ -23,7 +23,6 @@ from regretless.space.parameters import Array
 MeanAndSd: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Cube points (q x d) to the mean and the standard deviation of the standardised function there (q each)."""
 
-LEAST_SUPPORT = 1e-3  # modes with a smaller share of the posterior are left out: each costs a model call per point
 GOOD = 5  # told points with the best means, around which the maximiser draws candidates, as in `gp.step`
 
 
@@ -32,7 +31,8 @@ def family_belief(oracle: Oracle, fit: FamilyFit, pending: Array) -> MeanAndSd:
     ball, rows = fit.ball, pending_rows(oracle, fit, pending)
     if len(rows):  # the target of a pending row is its own fitted value
         ball = Ball(ball.anchor, fit.sigma2, np.vstack([fit.rows, rows]), np.append(fit.targets, rows @ fit.v))
-    sigma, supported = math.sqrt(fit.sigma2), fit.support > LEAST_SUPPORT
+    # 1e-3: modes with a smaller share of the posterior are left out: each costs a model call per point
+    sigma, supported = math.sqrt(fit.sigma2), fit.support > 1e-3
 
     def family(U: Array) -> tuple[Array, Array]:
         F, J = oracle.predict(fit, fit.v[None], U)

@@ -35,12 +35,10 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 FITTED_WIDTH = 1.5  # widens the normal quantile of a fitted certificate; by hand, coverage in docs/lab/go-ucb.md
-LEAST_SHARE = 0.01  # told variances count in a theory certificate as at least this share of the declared one; by hand
 SAMPLES, WIDE = 2048, 0.1  # samples of the estimate of Z; the share from the prior, which bounds the weights; by hand
 STRETCH = 1.3  # the Laplace part of the proposal is so much wider than the linearised posterior, for its tails; by hand
 STEPS, STARTS = 20, 8  # steps of the climb to the edge of the set, and members it begins at; set by hand, for time
 CUTS = np.array([1.0, 0.6, 0.3, 0.1, 0.03, 0.005])  # shares of a step that are tried; the best that stays in is taken
-RIDGE = 1e-8  # the share of J'J's mean diagonal added to it, for parameters left open: the root of double precision
 SCREEN, SOME, TRIED, CLIMBS, ALTERNATIONS = 256, 128, 16, 3, 6
 """Points and members that screen the cube, points tried, climbs and alternations; set by hand, for time."""
 
@@ -132,7 +130,9 @@ class LikelihoodSet:
             free = np.where(held[:, None, :], 0.0, J)
             A = np.matmul(free.transpose(0, 2, 1), free)
             B = A.copy()
-            B[:, np.arange(p), np.arange(p)] += RIDGE * (np.trace(A, axis1=1, axis2=2)[:, None] / p + 1e-300)
+            # 1e-8: the share of J'J's mean diagonal added to it, for parameters left open: the root of double
+            # precision
+            B[:, np.arange(p), np.arange(p)] += 1e-8 * (np.trace(A, axis1=1, axis2=2)[:, None] / p + 1e-300)
             right = np.stack([np.where(held, 0.0, g), np.matmul(r[:, None], free)[:, 0]], axis=2)
             a, b = np.moveaxis(np.linalg.solve(B, right), 2, 0)
             left = self.limit - ((r - np.matmul(free, b[:, :, None])[:, :, 0]) ** 2).sum(axis=1)
@@ -210,7 +210,8 @@ def linearised_certificate(
 def certain_weights(yvar: Array, noise_sd: float) -> Array:
     """Weights of squares (n) under which the noise of every row is `noise_sd`-sub-Gaussian; NaN in yvar: unknown."""
     known = np.isfinite(yvar)
-    variance = np.maximum(np.where(known, yvar, 1.0), LEAST_SHARE * noise_sd**2)
+    # 0.01: told variances count in a theory certificate as at least this share of the declared one; by hand
+    variance = np.maximum(np.where(known, yvar, 1.0), 0.01 * noise_sd**2)
     return np.where(known, noise_sd**2 / variance, 1.0)
 
 

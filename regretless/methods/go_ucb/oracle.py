@@ -31,7 +31,6 @@ EVERY = 10  # sizes between two full fits; set by hand: an ask with a full fit t
 FULL_STARTS, FULL_ITERATIONS = 24, 40  # of a full fit; 24 starts reach scipy's best cost to four digits (docs, Costs)
 LEAST_STARTS, LARGE = 6, 1500  # p parameters get LARGE / p starts, from LEAST_STARTS to FULL_STARTS; by hand, for time
 WARM_FRESH, WARM_ITERATIONS = 4, 12  # of a short fit; half of the fresh starts where LEAST_MODES are kept (docs)
-POLISH_ITERATIONS = 8  # iterations that repeat a full fit from its solutions once the noise is known; set by hand
 MOST_MODES, LEAST_MODES, MANY = 8, 3, 400  # solutions carried along: MANY / p, within these bounds (docs)
 APART, NATS = 0.1, 6.0  # modes differ by this much (root mean square) and lie within so many nats of the best; by hand
 NOISE, NOISE_WEIGHT = 0.05, 4.0  # prior noise of standardised values, its weight in observations; n < p needs one
@@ -39,10 +38,8 @@ LEAST_NOISE = 0.003  # the least noise of standardised values: Sigma = lam I + J
 LARGEST = 1e9  # standardised values are clipped here, so that no square or likelihood leaves the range of floats
 LIGHTEST, HEAVIEST = 0.01, 100.0  # bounds of the weights of values with told variances: none silences all others
 
-DAMPING = 0.3  # the first damping by the mean diagonal of J'J; more starts succeed than with a small fixed one
 SHRINK, GROW = 0.25, 4.0  # factors of the damping after an accepted and a refused step; Marquardt: 10, 4 is by hand
 LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e12  # bounds of the damping by that diagonal: beyond, steps change nothing
-TOLERANCE = 1e-9  # a start is done when an accepted step lowers its cost by less than this share
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,8 @@ class Oracle:
         number = min(FULL_STARTS, max(LEAST_STARTS, LARGE // self.family.p))
         starts = np.vstack([np.zeros(self.family.p), self.family.starts(number - 1, rng)])
         first = self._fitted(X, y, yvar, starts, NOISE**2, FULL_ITERATIONS)
-        return self._fitted(X, y, yvar, first.solutions, first.sigma2, POLISH_ITERATIONS)
+        # 8: iterations that repeat a full fit from its solutions once the noise is known; set by hand
+        return self._fitted(X, y, yvar, first.solutions, first.sigma2, 8)
 
     def _warm(self, X: Array, y: Array, yvar: Array, before: FamilyFit) -> FamilyFit:
         rng = keyed_generator(self.seed, len(y), stream=Stream.GO_UCB_FIT)
@@ -216,7 +214,8 @@ def fit_least_squares(
     with np.errstate(over="ignore", invalid="ignore"):
         cost = _cost(F, y, v, lam, root)
         scale = _mean_diagonal(J, root)
-        damping = DAMPING * scale
+        # 0.3: the first damping by the mean diagonal of J'J; more starts succeed than with a small fixed one
+        damping = 0.3 * scale
         running = np.isfinite(cost) & np.isfinite(J).all(axis=(1, 2))
         for _ in range(rounds):
             active = np.flatnonzero(running)
@@ -231,7 +230,8 @@ def fit_least_squares(
             better = usable & (new < cost[active])
             gain = cost[active] - new
             won = active[better]
-            small = better & (gain <= TOLERANCE * cost[active])
+            # 1e-9: a start is done when an accepted step lowers its cost by less than this share
+            small = better & (gain <= 1e-9 * cost[active])
             v[won], F[won], J[won], cost[won] = trial[better], F_trial[better], J_trial[better], new[better]
             scale[won] = _mean_diagonal(J[won], root)
             shrunk = np.maximum(damping[active] * SHRINK, LEAST_DAMPING * scale[active])

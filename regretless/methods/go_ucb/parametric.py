@@ -38,13 +38,10 @@ BoundsLike: TypeAlias = Mapping[str, Any] | Sequence[Any] | Space
 NET_REACH = 5.0  # weights of a net are searched within this many prior standard deviations
 NET_GAIN = {"sigmoid": 4.0, "tanh": 2.0}
 """First-layer gain, with which hidden units use the curved part of their range; sigmoid(2 a) = (1 + tanh(a)) / 2."""
-NET_SECOND = 1.5  # gain of the second layer, over sqrt(width): set by hand so that random nets have about unit variance
 STEP = 1e-5  # half the width of a difference for coordinates of unit size: truncation, 1e-10, is near rounding, 1e-11
 PER_PARAMETER, PER_WEIGHT = 1.3, 2.0
 """Values per parameter with bounds, and per weight of a flexible family, below which a fit rarely finds the function
 (docs, What was tried)."""
-FULL_QUADRATIC = 8  # dimensions up to which the usual family has cross terms: there it has at most 45 coefficients
-PROBED = 8  # points at which a user's model is checked before anything is evaluated
 
 
 class Family(ABC):
@@ -162,7 +159,8 @@ def checked_inputs(family: Family, space: Space, cube: Cube, rng: np.random.Gene
     if len(space) != cube.dim:
         raise ValueError(f"the space has {len(space)} parameters, this method {cube.dim} coordinates")
     inputs = CENTRED if family.inputs == "centred" else user_units(space)
-    family.check(inputs(cube.snap(sobol_points(PROBED, cube.dim, rng))))
+    # 8: points at which a user's model is checked before anything is evaluated
+    family.check(inputs(cube.snap(sobol_points(8, cube.dim, rng))))
     return inputs
 
 
@@ -277,7 +275,8 @@ class TwoLayerNet(Family):
         self.d, self.width, self._act = d, width, act
         self._first = 1.0 if plain else NET_GAIN[act] / np.sqrt(d)
         self._bias = 1.0 if plain else NET_GAIN[act] / 2
-        self._second = 1.0 if plain else NET_SECOND / np.sqrt(width)
+        # 1.5: gain of the second layer, over sqrt(width): set by hand so that random nets have about unit variance
+        self._second = 1.0 if plain else 1.5 / np.sqrt(width)
         if plain:
             self.inputs = "user"  # type: ignore[misc]
             self.standard = False  # type: ignore[misc]
@@ -315,7 +314,8 @@ class TwoLayerNet(Family):
 
 def usual_family(d: int) -> str:
     """The name of the family where the user gives none: a quadratic, without cross terms in many dimensions."""
-    return "quadratic" if d <= FULL_QUADRATIC else "separable-quadratic"
+    # 8: dimensions up to which the usual family has cross terms: there it has at most 45 coefficients
+    return "quadratic" if d <= 8 else "separable-quadratic"
 
 
 def named_family(name: str, d: int, width: int) -> Family:

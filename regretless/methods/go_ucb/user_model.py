@@ -40,8 +40,6 @@ Gradients: TypeAlias = Literal["auto", "torch", "numeric"]
 """How derivatives of a user's function are had; "auto" decides by the rule of the module's text."""
 
 PROBES, PROBE_ROWS = 3, 4  # parameter vectors and points at which a new model is checked: one kink is forgiven
-PROBE_STEP = 1e-6  # step in v of the finite difference that a gradient is compared with
-PROBE_TOLERANCE = 1e-2  # the share by which gradient and finite difference may disagree; a wrong one is off by far more
 
 
 class UserFamily(Family):
@@ -70,7 +68,8 @@ class UserFamily(Family):
         """Raises ValueError, naming what is wrong, unless the model is finite and differentiable at some w and X."""
         X = np.ascontiguousarray(X[:PROBE_ROWS])
         V = self.starts(PROBES, np.random.Generator(np.random.Philox(0)))
-        direction = PROBE_STEP * np.random.Generator(np.random.Philox(1)).standard_normal(self.p)
+        # 1e-6: step in v of the finite difference that a gradient is compared with
+        direction = 1e-6 * np.random.Generator(np.random.Philox(1)).standard_normal(self.p)
         *quick, plain = self.ways(X).items()
         agrees, moved = False, np.zeros(self.p, dtype=bool)
         for v in V:
@@ -84,7 +83,8 @@ class UserFamily(Family):
             ahead, behind = self.value(v + direction, X), self.value(v - direction, X)
             slope, expected = (ahead - behind) / 2, gradient @ direction
             size = np.abs(slope).max() + np.abs(expected).max()
-            agrees |= bool(np.abs(slope - expected).max() <= PROBE_TOLERANCE * size + 1e-13 * np.abs(ahead).max())
+            # 1e-2: the share by which gradient and finite difference may disagree; a wrong one is off by far more
+            agrees |= bool(np.abs(slope - expected).max() <= 1e-2 * size + 1e-13 * np.abs(ahead).max())
         if not agrees:
             why = "it is wrong, or the model is not differentiable in w (rounding, branches, detach?)"
             raise ValueError(f"the gradient of model(w, x) disagrees with its finite differences: {why}")

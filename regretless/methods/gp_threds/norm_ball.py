@@ -24,11 +24,7 @@ from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import SEFeatures, correlation, product_grid
 from regretless.space.parameters import Array
 
-MOST_FEATURES = 900  # up to this rank the bound is computed from the features of the squared exponential
 MOST_VALUES = 2000  # otherwise it is computed from the kernel matrix of so many first values, in about a second
-RESOLUTION = 0.002  # the branch-and-bound stops this share of B above the largest bound; certificates are 0.4 B wide
-MOST_BOXES = 30_000  # boxes that the branch-and-bound keeps, for memory; where it needs more, it ends
-LEAST_VARIANCE = 1e-8  # the least noise variance, by B^2: the posterior is well conditioned, and a larger one is safe
 FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}  # per axis at the start of the branch-and-bound, by dimension
 
 
@@ -48,7 +44,8 @@ class NormBall:
         delta: float,
     ) -> None:
         self._kernel, self._lengthscale, self.norm = kernel, lengthscale, norm
-        least = LEAST_VARIANCE * norm * norm
+        # 1e-8: the least noise variance, by B^2: the posterior is well conditioned, and a larger one is safe
+        least = 1e-8 * norm * norm
         variance = max(noise_sd * noise_sd, least)
         variances = np.where(np.isnan(yvar), variance, np.maximum(yvar, least))
         self._features = few_features(kernel, X.shape[1], lengthscale)
@@ -92,7 +89,8 @@ class NormBall:
         side = 1.0 / m
         centres = product_grid([np.linspace(0.5 * side, 1 - 0.5 * side, m)] * dim)
         halves = product_grid([np.array([-0.25, 0.25])] * dim)
-        best, finest = -math.inf, RESOLUTION * self.norm
+        # 0.002: the branch-and-bound stops this share of B above the largest bound; certificates are 0.4 B wide
+        best, finest = -math.inf, 0.002 * self.norm
         while True:
             mean, sd = self.mean_sd(centres)
             bound = mean + self.beta * sd
@@ -101,7 +99,8 @@ class NormBall:
             kept = bound > best + finest
             if not kept.any():
                 return min(best + finest, self.norm)
-            if int(kept.sum()) << dim > MOST_BOXES:
+            # 30_000: boxes that the branch-and-bound keeps, for memory; where it needs more, it ends
+            if int(kept.sum()) << dim > 30_000:
                 return min(float(bound.max()), self.norm)
             centres = (centres[kept][:, None, :] + side * halves).reshape(-1, dim)
             side /= 2
@@ -132,4 +131,5 @@ def few_features(kernel: KernelKind, dim: int, lengthscale: float) -> SEFeatures
     if kernel != "se" or dim > 3:
         return None
     features = SEFeatures(dim, lengthscale)
-    return features if features.rank <= MOST_FEATURES else None
+    # 900: up to this rank the bound is computed from the features of the squared exponential
+    return features if features.rank <= 900 else None

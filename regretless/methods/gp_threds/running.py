@@ -20,8 +20,6 @@ from regretless.models.grid.scale import ProcessScale
 from regretless.space.parameters import Array
 
 STALL = 50  # told points in a row from elsewhere that close a test, as many as a test of the paper takes
-AVOIDED = 0.1  # points this many sides from a failed evaluation are not proposed in a cell while others are left
-SAME = 1e-9  # points closer than this many sides are the same point; the rest is rounding
 ELSEWHERE = 32  # random points to choose from when every point of the running cell is pending or near a failure
 
 Told: TypeAlias = tuple[Array, float, float]  # a told point, its value and the variance of its noise (NaN unknown)
@@ -109,7 +107,9 @@ class TreeSearch(ABC):
         near = pending[test.cell.near(pending)]
         if len(near):
             ucb = test.mean + self.beta(test.posterior) * np.sqrt(test.posterior.variance_after(near))
-        for x, reach in [(x, SAME) for x in pending] + [(x, AVOIDED) for x in failed]:
+        # 0.1: points this many sides from a failed evaluation are not proposed in a cell while others are left
+        # 1e-9: points closer than this many sides are the same point; the rest is rounding
+        for x, reach in [(x, 1e-9) for x in pending] + [(x, 0.1) for x in failed]:
             ucb[(np.abs(test.grid - x) <= reach * test.cell.sides).all(axis=1)] = -np.inf
         best = int(ucb.argmax())
         if ucb[best] > -np.inf:

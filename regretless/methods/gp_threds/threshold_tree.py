@@ -16,15 +16,11 @@ from regretless.models.grid.posterior import RowPosterior, correlation, product_
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-ON_GRID = 1e-6  # a told point this close to a grid point, in grid steps, is that point: settings travel through text
-ON_LEGAL = 1e-12  # the same on a cube with discrete axes, in its own units: points are legal positions up to rounding
 REACH = 0.75  # samples count for a cell when every coordinate is within this many sides of its centre
 INSIDE = 0.5 * (1 + 1e-9)  # the same for points inside the cell; the excess over one half is for rounding
 SMALLEST = 1e-6  # the least side of cells: grid points of smaller ones are closer than most objectives resolve
 TIE, TIE_DIGITS = 1e-9, 9  # bounds this close are level: rounding separates points equal by symmetry
-PRIORS_KEPT = 8  # grid covariances kept at a time, one per cell size; a search uses two or three sizes at a time
 POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}  # of a cell's grid; 20 in the plane as in the authors' code
-COARSE_FROM = 4  # from this dimension on the grids have so few points per axis that users are warned
 
 
 class DimensionWarning(UserWarning):
@@ -131,7 +127,8 @@ class GridPriors:
     def prior(self, sides: Array, kernel: KernelKind, lengthscale: float) -> Array:
         key = (*sides.tolist(), kernel, lengthscale)
         if key not in self._kept:
-            while len(self._kept) >= PRIORS_KEPT:
+            # 8: grid covariances kept at a time, one per cell size; a search uses two or three sizes at a time
+            while len(self._kept) >= 8:
                 del self._kept[next(iter(self._kept))]
             points = self.unit * sides
             self._kept[key] = correlation(kernel, points, points, lengthscale)
@@ -157,7 +154,8 @@ def checked_interval(interval: tuple[float, float]) -> tuple[float, float]:
 
 def warn_of_dimension(dim: int) -> None:
     """Warns the caller of a method's constructor where grids are coarse."""
-    if dim >= COARSE_FROM:
+    # 4: from this dimension on the grids have so few points per axis that users are warned
+    if dim >= 4:
         advice = "its grids have few points per axis there; use 'gp-ucb' or 'turbo' instead"
         warnings.warn(f"GP-ThreDS in {dim} dimensions: {advice}", DimensionWarning, stacklevel=3)
 
@@ -242,12 +240,15 @@ class CellTest:
         if not self._plain:
             distance = np.abs(self.grid - x).max(axis=1)
             nearest = int(distance.argmin())
-            return nearest if distance[nearest] < ON_LEGAL else -1
+            # 1e-12: the same in units of a cube with discrete axes, whose points are legal up to rounding
+            return nearest if distance[nearest] < 1e-12 else -1
         index = 0
         for xi, centre, side, m in zip(x.tolist(), self._centre, self._sides, self._shape, strict=True):
             place = ((xi - centre) / side + 0.5) * (m - 1)
             nearest = round(place)
-            if abs(place - nearest) > ON_GRID or nearest < 0 or nearest >= m:
+            # 1e-6: a told point this close to a grid point, in grid steps, is that point: settings travel through
+            # text
+            if abs(place - nearest) > 1e-6 or nearest < 0 or nearest >= m:
                 return -1
             index = index * m + nearest
         return index

@@ -60,7 +60,6 @@ from regretless.space.parameters import Array
 LOW_DIM = 5  # free coordinates, as in the paper's experiments (Sec. 5)
 CAP = 500  # points of Z_t searched in one step, to bound its cost; our choice
 KAPPA = 1.0  # the width of the confidence bound, as in gp-ucb
-PER_INCUMBENT = 32  # subspaces through each incumbent, half of them learnt; our choice
 CLIMBED, ROUNDS = 20, 30  # subspaces in which gradients are followed, and evaluations of each ascent; our choice
 
 
@@ -121,7 +120,8 @@ class MSUCB(DesignedMethod):
         """The best points found in the subspaces of Z_t and in those through the incumbents, CLIMBED x D."""
         self._follow(history)
         arrays = PosteriorArrays(gp)
-        points, local, squared = self._bases.with_incumbents(arrays, history, self.cap, incumbents, PER_INCUMBENT)
+        # 32: subspaces through each incumbent, half of them learnt; our choice
+        points, local, squared = self._bases.with_incumbents(arrays, history, self.cap, incumbents, 32)
         free = random_blocks(len(local), self.d, self._lines, None, rng)
         if gp.hyper.lengthscale.size > 1:
             learnt = np.flatnonzero(local)[::2]

@@ -49,7 +49,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 LOW_DIM, INITIAL = 5, 20  # free coordinates and initial points of the experiments (Sec. 5)
-STARTS_PER_DIM = 10  # random starts per dimension of the space, in all (Sec. 5)
 ASCENTS, ROUNDS = 200, 50  # starts that are ascended, and evaluations of an ascent (deviation 2); our choice
 
 
@@ -114,7 +113,8 @@ class PrintedMSUCB(DesignedMethod):
         rows = np.tile(np.arange(len(Z)), copies)
         free = np.tile(self._free, (len(rows), 1))
         X_t = Subspaces(Z[rows], free, np.zeros(len(rows), dtype=bool), None if squared is None else squared[rows])
-        retries = math.ceil(STARTS_PER_DIM * self.dim / len(rows)) - 1
+        # 10: random starts per dimension of the space, in all (Sec. 5)
+        retries = math.ceil(10 * self.dim / len(rows)) - 1
         X, values = maximise_subspaces(arrays, a_t, X_t, rng, len(rows), retries, ASCENTS, ROUNDS)  # (Alg. 1, l. 6)
         return X[0], float(values[0])
 

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 WIDTH = 128  # a quarter of the paper's (Sec. 7) keeps training within the time of an ask (docs/lab/neural-bo.md)
 NU = 0.3  # measured in docs/lab/neural-bo.md
-EVERYWHERE = 0.25  # the share of the candidates that come from the whole cube; our choice
 CENTRES = 4  # points with the best means around which the other candidates lie; our choice
 LENGTHS = (2.0**-7, 1.0)  # side lengths of the boxes they lie in, log-uniform; from TuRBO's least on
 ZOOMS, ZOOM = 2, 0.25  # rounds of candidates around the best of the round before, each so much narrower; our choice
@@ -147,7 +146,8 @@ class NeuralBO(TangentMethod):
         """Points of the whole cube and around the best points, near and far."""
         order, means = self._shortlist(history)
         centres = history.X[order[np.argsort(-means, kind="stable")[:CENTRES]]]
-        everywhere = sobol_points(max(1, round(EVERYWHERE * self._n_candidates)), self.dim, rng)
+        # 0.25: the share of the candidates that come from the whole cube; our choice
+        everywhere = sobol_points(max(1, round(0.25 * self._n_candidates)), self.dim, rng)
         near = _around(centres, self._n_candidates - len(everywhere), 1.0, cube, rng)
         return np.concatenate([everywhere, near])
 

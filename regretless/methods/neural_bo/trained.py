@@ -62,7 +62,6 @@ RATE = 0.02  # Adam's first learning rate, for weights of size 1; it falls to 0 
 BATCH = 256  # values in a step; all of them while they are fewer
 FRESH_EVERY = 10  # every tenth training starts from theta0
 SCALES = (0.4, 0.8, 1.6, 3.2, 6.4)  # input scales tried, each over sqrt(number of inputs), as squared distances grow
-USUAL_SCALE = 1.6  # the centre of their prior; its sd is 2^sqrt(2), as a factor
 FARTHEST = 100.0  # targets are at most so many deviations from the mean: values told since a training may be any size
 BLOCK = 32  # rows of targets that are computed together, so that rounding follows from their number alone
 
@@ -269,7 +268,8 @@ class TrainedTangent:
         for scale in SCALES if self._start.scaled(1.0) is not None else (0.0,):
             net = self._scaled(scale)
             K = on_host(kernel(*[net.factors(X[last])] * 2))
-            penalty = 0.25 * float(np.log2(scale / USUAL_SCALE)) ** 2 if scale else 0.0
+            # 1.6: the centre of the prior of input scales; its sd is 2^sqrt(2), as a factor
+            penalty = 0.25 * float(np.log2(scale / 1.6)) ** 2 if scale else 0.0
             for lam in self._noises:
                 evidence = log_evidence(K, targets, lam)[0] + offsets - penalty - noise_penalty(lam)
                 j = int(np.argmax(evidence))

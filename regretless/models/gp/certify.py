@@ -44,16 +44,13 @@ ROUGHNESS = 3.0  # what a fitted noise sd, by the signal's sd, adds to that mult
 LEAST_PER_DIM = 4  # nothing is certified with fewer values per dimension: the fit would be little more than its prior
 MOST_DIMENSIONS = 10  # coverage was measured in up to this many dimensions
 VACUOUS = 0.4  # a gap beyond this share of the observed range says too little to be certified; chosen with SCALED
-NEAREST = 256  # the values nearest to the recommended point that its smooth lower bound is taken from
 STRETCHES, NOISE_LEVELS = (1.0, 2.0), (0.0, 1e-3, 1e-2, 0.1, 1.0)
 """The length-scales, as multiples of the fitted ones, and the least noise variances, relative to the signal, of the
 models that the lower bound is taken over: steps of a factor that two dozen values can tell apart."""
-LIKELY = 3.0  # models whose log density is within this of the best one's are not ruled out (a ratio of 20)
 POINTS, FEWEST_POINTS, WORK = 1024, 256, 500_000
 """The places over which the mean over the cube is taken, at least and at most, and the largest number of places times
 values between them, so that a check costs no more than an ask at any number of values."""
 NEAR_SHARE = 2  # a third of the places divided by this lies around the best points; hundreds are enough for a hill
-PER_SCALE = 0.5  # cells along an axis by its inverse length-scale; measured beside .25 (docs/lab/certificates.md)
 REACH = 2.6  # sds by which a constraint may be better than its model expects: the two-sided 1 % quantile of a normal
 RAW, STARTS = 2000, 8  # candidates and ascents of the search for the largest bound, more than those of an ask
 INCUMBENTS = 5  # the evaluated points with the best means around which a third of the candidates are drawn
@@ -144,7 +141,8 @@ def cells(gp: GP, cube: Cube) -> float:
     total = math.prod(1.0 + (k - 1) * (1.0 - float(gp.factor.kernel.base(np.array([r2]))[0])) for k, r2 in counts)
     for i, axis in enumerate(cube.axes):
         if i not in inside and not axis.categorical:
-            along = 1.0 + PER_SCALE * float(inverse[i])
+            # 0.5: cells along an axis by its inverse length-scale; measured beside .25 (docs/lab/certificates.md)
+            along = 1.0 + 0.5 * float(inverse[i])
             total *= min(along, float(axis.levels)) if axis.levels else along
     return total
 
@@ -221,7 +219,8 @@ def plausible_at(conservative: GP, x: Array) -> tuple[Array, Array]:
     the values speak against are left out. The values nearest to x are enough for them.
     """
     fitted = conservative.hyper.lengthscale / SHORTENED
-    near = np.argsort((((conservative.X - x) / fitted) ** 2).sum(axis=1), kind="stable")[:NEAREST]
+    # 256: the values nearest to the recommended point that its smooth lower bound is taken from
+    near = np.argsort((((conservative.X - x) / fitted) ** 2).sum(axis=1), kind="stable")[:256]
     X, y, noise = conservative.X[near], conservative.y[near], conservative.factor.noise[: conservative.n][near]
     means, sds, densities = [], [], []
     for stretch in STRETCHES:
@@ -233,7 +232,8 @@ def plausible_at(conservative: GP, x: Array) -> tuple[Array, Array]:
             means.append(float(mean[0]))
             sds.append(math.sqrt(float(variance[0])))
             densities.append(-0.5 * len(y) * math.log(gp.signal) - factor.log_diagonal(len(y)))
-    likely = np.array(densities) >= max(densities) - LIKELY
+    # 3.0: models whose log density is within this of the best one's are not ruled out (a ratio of 20)
+    likely = np.array(densities) >= max(densities) - 3.0
     return np.array(means)[likely], np.array(sds)[likely]
 
 

@@ -29,10 +29,6 @@ from regretless.space import Cube
 from regretless.space.belief import Belief
 from regretless.space.parameters import Array
 
-NOISELESS = 1e-4  # relative noise variances below this are those of a smooth fit, and no property of the constraint
-BELIEF_SHARE = 0.1  # beta of Hvarfner et al. (2022) is a tenth of the budget (Sec. 4.1)
-BELIEF_LEAST = 5.0  # beta where the budget is small or not known: that of 50 evaluations
-
 
 class Border(NamedTuple):
     """The model of a constraint and the standardised value from which on it holds."""
@@ -125,7 +121,8 @@ def probability_feasible(borders: Sequence[Border], x: Array) -> float:
     total = 0.0
     for gp, at in borders:
         here = (x == gp.X).all(axis=1)
-        if gp.hyper.noise < NOISELESS and here.any():
+        # 1e-4: relative noise variances below this are those of a smooth fit, and no property of the constraint
+        if gp.hyper.noise < 1e-4 and here.any():
             total += 0.0 if float(gp.y[here].min()) >= 0.0 else -math.inf
             continue
         mean, variance = gp.mean_var(x[None])
@@ -140,7 +137,9 @@ def log_belief(cube: Cube, belief: Belief) -> Acquisition:
 
 def belief_weight(n: int, budget: int | None) -> float:
     """w of the module's text after n values."""
-    return max(BELIEF_LEAST, BELIEF_SHARE * (budget or 0)) / max(n, 1)
+    # 0.1: beta of Hvarfner et al. (2022) is a tenth of the budget (Sec. 4.1)
+    # 5.0: beta where the budget is small or not known: that of 50 evaluations
+    return max(5.0, 0.1 * (budget or 0)) / max(n, 1)
 
 
 def weighted_sum(parts: Sequence[Acquisition], weights: Sequence[float] | None = None) -> Acquisition:

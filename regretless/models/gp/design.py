@@ -12,8 +12,6 @@ from regretless.space.parameters import Array
 
 MOST = 32  # an initial design is never larger, because in many dimensions no affordable number of points fills the cube
 BUDGET_SHARE = 4  # a design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model
-SPARE = 32  # further points of the sequence, for designs whose points others evaluated, coincide, or all failed
-FIRST_STEP = 1e-3  # the sd of the first step off a known point, as a share of the edge; it doubles while not enough
 STEPS = 64  # the steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere
 
 
@@ -30,7 +28,8 @@ class Design:
     def __init__(self, cube: Cube, size: int, rng: np.random.Generator, *, centre: bool = True) -> None:
         self.size = size
         first = np.full((int(centre), cube.dim), 0.5)
-        points = np.concatenate([first, sobol_points(size + SPARE, cube.dim, rng)])
+        # 32: further points of the sequence, for designs whose points others evaluated, coincide, or all failed
+        points = np.concatenate([first, sobol_points(size + 32, cube.dim, rng)])
         if len(cube.branches):
             turns = np.resize(rng.permutation(len(cube.branches)), len(points))
             for start, stop, _ in cube.parents:
@@ -67,7 +66,8 @@ def away_from_known(
     further points that count as known."""
     if cube.region is not None:  # what is forbidden would be moved later on, perhaps to a known point
         x = cube.allowed(x[None])[0]
-    step, point = FIRST_STEP, x
+    # 1e-3: the sd of the first step off a known point, as a share of the edge; it doubles while not enough
+    step, point = 1e-3, x
     for _ in range(STEPS):
         canonical = cube.snap(point)
         if not history.is_known(canonical) and not (also and canonical.tobytes() in also):

@@ -28,7 +28,6 @@ NOISE_BOUNDS = (1e-8, 10.0)  # relative noise: below, factors of near-duplicates
 QUADRATIC_BOUNDS = (1e-6, 1e4)  # the weight of the trend: below, it is none; above, the process beside it is none
 SIGNAL_BOUNDS = (1e-3, 1e4)  # the signal variance of standardised values, 1 a priori
 MANY = 400  # with more values the starts of a fresh fit are compared on this many, because a fit costs their cube
-INDEPENDENT = 5  # up to this dimension length-scales are independent a priori; others: docs/lab/gp-engine.md
 WALL = 1e25  # the value of a theta whose covariance cannot be factorised: larger than any other, and finite
 START_SHIFTS = (0.0, -1.5, 1.0)  # the starts of a fresh fit, off the prior's centre of the log length-scales (sd 1)
 FIRST_STEP, TOLERANCE = 0.3, 1e-7  # the largest first step in theta, and the relative decrease at which a fit rests
@@ -54,7 +53,8 @@ class Prior:
         """The default: length-scales grow with the root of the dimension, as distances in the cube do. Each has log-sd
         1, with correlation 1 - sqrt(5 / d): were they independent, the prior would settle the scale d times over."""
         centre = math.log(0.5) + 0.5 * math.log(dim)
-        own = math.sqrt(min(1.0, math.sqrt(INDEPENDENT / dim)))
+        # 5: up to this dimension length-scales are independent a priori; others: docs/lab/gp-engine.md
+        own = math.sqrt(min(1.0, math.sqrt(5 / dim)))
         bounds = (0.005, 50.0 * max(1.0, math.sqrt(dim) / 4.0))
         shared, trend = math.sqrt(1.0 - own * own), (-2.0, 2.0) if quadratic else None
         return cls(lengthscale=(centre, own), shared=shared, quadratic=trend, lengthscale_bounds=bounds)

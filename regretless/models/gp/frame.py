@@ -14,17 +14,15 @@ from regretless.models.gp.kernels import Hyper, Kernel
 from regretless.models.gp.posterior import GP
 from regretless.space.parameters import Array
 
-LEAST_PER_DIM = 3  # values per coordinate below which axes stay: the gradients would be those of the prior
-MOST_NOISE = 1e-3  # relative noise above which axes stay: gradients of a smoothed mean follow the noise
-NARROWEST = 1e-8  # the least eigenvalue of C relative to the largest: length-scales start within a factor of 100
-
 
 def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, prior: Prior, rounds: int) -> Hyper:
     """The most probable of hyper, fitted to X (n x d) and standardised y (n), and its refits along other axes."""
-    if len(y) < LEAST_PER_DIM * kernel.dim:
+    # 3: values per coordinate below which axes stay: the gradients would be those of the prior
+    if len(y) < 3 * kernel.dim:
         return hyper
     gp = GP.exact(kernel, hyper, X, y, yvar)
-    if gp.factor.noise.mean() > MOST_NOISE:
+    # 1e-3: relative noise above which axes stay: gradients of a smoothed mean follow the noise
+    if gp.factor.noise.mean() > 1e-3:
         return hyper
     objective = NegativeLogPosterior(kernel, X, y, yvar, prior, ard=True, rotation=hyper.rotation)
     theta = objective.theta(hyper)
@@ -50,5 +48,6 @@ def directions(gp: GP) -> tuple[Array, Array]:
     better = np.argsort(-gp.y, kind="stable")[: max(2 * len(lines), gp.n // 2)]
     G = gp.mean_grad(gp.X[better])[1][:, lines]
     variances, axes = np.linalg.eigh(G.T @ G / len(G))
-    shape = np.maximum(variances, NARROWEST * variances[-1] + 1e-300) ** -0.25
+    # 1e-8: the least eigenvalue of C relative to the largest: length-scales start within a factor of 100
+    shape = np.maximum(variances, 1e-8 * variances[-1] + 1e-300) ** -0.25
     return axes, shape / float(np.exp(np.log(shape).mean()))

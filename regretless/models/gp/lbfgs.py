@@ -19,9 +19,7 @@ from regretless.space.parameters import Array
 Function: TypeAlias = Callable[[Array], tuple[Array, Array]]  # points (q x d) to values (q) and gradients (q x d)
 DENSE = 40  # the largest dimension in which H is kept as a matrix
 MEMORY = 10  # pairs that the limited-memory form keeps, the customary number (Nocedal and Wright 2006, Sec. 7.2)
-ARMIJO = 1e-4  # the share of the predicted decrease that a step must reach (Nocedal and Wright 2006, Sec. 3.1)
 MOST_CUTS = 14  # a direction whose step was cut this often is given up: the step is then below 1e-4 of its length
-CURVATURE = 1e-10  # Pairs with s.y below this share of |s| |y| carry no curvature beyond rounding and are passed over
 
 
 def minimise(
@@ -63,7 +61,8 @@ def minimise(
         ft, gt = function(trial)
         s, y = trial - X, gt - g
         predicted = np.minimum(_dot(g, s), 0.0)
-        good = ft <= f + ARMIJO * predicted  # never for NaN
+        # 1e-4: the share of the predicted decrease that a step must reach (Nocedal and Wright 2006, Sec. 3.1)
+        good = ft <= f + 1e-4 * predicted  # never for NaN
         rest = good & (f - ft <= tolerance * (1.0 + np.abs(f)))
         if good.all():
             X, f, g = trial, ft, gt
@@ -122,7 +121,8 @@ def _dot(A: Array, B: Array) -> Array:
 def _usable(s: Array, y: Array, good: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Array, Array]:
     """Which pairs carry curvature, s.y and y.y, the latter two 1 where they do not."""
     sy, yy = _dot(s, y), _dot(y, y)
-    fine = good & (sy > CURVATURE * np.sqrt(_dot(s, s) * yy)) & (sy > 1e-300) & (yy < 1e300)
+    # 1e-10: pairs with s.y below this share of |s| |y| carry no curvature beyond rounding and are passed over
+    fine = good & (sy > 1e-10 * np.sqrt(_dot(s, s) * yy)) & (sy > 1e-300) & (yy < 1e300)
     return fine, np.where(fine, sy, 1.0), np.where(fine, yy, 1.0)
 
 

@@ -37,8 +37,6 @@ class Acquisition(NamedTuple):
         return cls(function, lambda X: function(X)[0])
 
 
-BRANCHES = 6  # branches of a conditional space, the most promising ones, that have a start of their own
-MOVED = 20  # the mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)
 STEPS = (
     1e-3,
     0.3,
@@ -46,11 +44,8 @@ STEPS = (
 MOST_MOVES = 24  # the most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled
 FINE_GRID = 1000  # an ordered grid with more positions is climbed as a line and then snapped: steps of one gain nothing
 MOST_LABELS = 256  # the most labels tried for one one-hot group in a sweep; of larger groups this many are drawn
-SWEEPS = 10  # the most alternations of ascent and sweep, which end by themselves when a sweep gains nothing
 ROUGH, FINE = 1e-6, 1e-12  # tolerances of the joint ascent, which only has to tell the starts apart, and of the best's
 BORDER_STEPS = (0.1, 0.03, 0.01, 0.003, 0.001)  # sds of the steps tried beside an ascent inside a region, in turn
-BORDER_MOVES = 32  # steps tried for each start and sd; enough to go along a border in a few dimensions
-SOBOL_DIM = 2000  # the largest dimension with candidates from a Sobol sequence; beyond, uniform draws are no worse
 
 
 class Effort(NamedTuple):
@@ -90,13 +85,15 @@ def candidates(cube: Cube, rng: np.random.Generator, incumbents: Array, raw: int
     """Legal points over the whole cube and around the incumbents, then the incumbents themselves, about raw x d."""
     d, k = cube.dim, len(incumbents)
     local = raw // 3 if k else 0
-    far = _spread(raw - local, d) + rng.random(d) if d <= SOBOL_DIM else rng.random((raw - local, d))
+    # 2000: the largest dimension with candidates from a Sobol sequence; beyond, uniform draws are no worse
+    far = _spread(raw - local, d) + rng.random(d) if d <= 2000 else rng.random((raw - local, d))
     far -= np.floor(far)
     if not local:
         return _allowed(cube, far)
     centre = np.asarray(incumbents)[np.arange(local) % k]
     sd = np.exp(rng.uniform(np.log(STEPS[0]), np.log(STEPS[1]), (local, 1)))
-    moved = rng.random((local, d)) < min(1.0, MOVED / d)
+    # 20: the mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)
+    moved = rng.random((local, d)) < min(1.0, 20 / d)
     moved[np.arange(local), rng.integers(d, size=local)] = True
     near = centre + np.where(moved, sd * rng.standard_normal((local, d)), 0.0)
     # a normal step rarely leaves the share of a position, so that every other position is drawn anew
@@ -141,7 +138,8 @@ def _starts(cube: Cube, X: Array, values: Array, count: int) -> list[int]:
         active = cube.active(X)
         for i in np.argsort(-values, kind="stable").tolist():
             branches.setdefault(active[i].tobytes(), i)
-            if len(branches) == BRANCHES:
+            # 6: branches of a conditional space, the most promising ones, that have a start of their own
+            if len(branches) == 6:
                 break
         chosen += [i for i in branches.values() if i not in chosen]
     return chosen
@@ -168,7 +166,8 @@ def _climb(
     if cube.plain:
         return _ascend_lines(acquisition.value_and_gradient, X, cube.held(X), rounds, tolerance)
     f = _finite(acquisition.value(X))
-    for _ in range(SWEEPS):
+    # 10: the most alternations of ascent and sweep, which end by themselves when a sweep gains nothing
+    for _ in range(10):
         held = cube.held(X, fine)
         if not held.all():
             higher, g = _ascend_lines(acquisition.value_and_gradient, X, held, rounds, tolerance)
@@ -208,7 +207,8 @@ def _climb_in_region(
         if not held.all():
             ends, _ = _ascend_lines(following, X, held, rounds, tolerance)
             tried.append(region.pull(cube.snap(ends), cube.snap, towards=X))
-        moves = np.repeat(X, BORDER_MOVES, axis=0)
+        # 32: steps tried for each start and sd; enough to go along a border in a few dimensions
+        moves = np.repeat(X, 32, axis=0)
         moves = moves + sd * rng.standard_normal(moves.shape)
         tried.append(region.pull(cube.snap(moves), cube.snap, halvings=FEW))
         for i in range(len(X) if not cube.plain else 0):

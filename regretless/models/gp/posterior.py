@@ -33,9 +33,7 @@ from regretless.space.parameters import Array
 __all__ = ["GP", "Factor", "Hyper", "Kernel", "KernelKind", "SamplePath"]
 
 FIRST_JITTER = 1e-10  # the first addition to the diagonal of a matrix that cannot be factorised; then tenfold
-MOST_JITTER = 1e3  # a matrix that cannot be factorised with this on its diagonal is no covariance
 NOISE_FLOOR = 1e-8  # the least noise relative to the signal: below it the factor of near-duplicates loses all digits
-NOISE_CEILING = 1e30  # the largest noise relative to the signal: larger numbers would overflow in sums
 SIGNAL_WEIGHT = 1.0  # the weight of the prior that the signal variance is 1; constant values need one
 APPENDED = 16  # appended rows that are made as one block; a triangular solve of 16 columns costs about as much as of 2
 FEATURES = 1024  # random Fourier features of a sample path: covariances of paths are right to a thirtieth
@@ -50,7 +48,8 @@ def factor_with_jitter(factor: Callable[[float], tuple[Array, int]]) -> tuple[Ar
         if info == 0:
             return L, jitter
         jitter = max(FIRST_JITTER, 10.0 * jitter)
-        if jitter >= MOST_JITTER:
+        # 1e3: a matrix that cannot be factorised with this on its diagonal is no covariance
+        if jitter >= 1e3:
             raise ArithmeticError("a covariance matrix cannot be factorised: it is not finite, or not positive")
 
 
@@ -418,5 +417,6 @@ def in_units_of(scale: float, yvar: Array, signal: float = 1.0) -> Array:
     """yvar / (scale^2 signal), NaN where yvar is, for any finite scale: its square may leave the range of floats."""
     share, exponent = math.frexp(scale)
     with np.errstate(over="ignore", under="ignore"):
-        ratio: Array = np.minimum(np.ldexp(yvar / (share * share * signal), -2 * exponent), NOISE_CEILING)
+        # 1e30: the largest noise relative to the signal: larger numbers would overflow in sums
+        ratio: Array = np.minimum(np.ldexp(yvar / (share * share * signal), -2 * exponent), 1e30)
     return ratio

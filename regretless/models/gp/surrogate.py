@@ -29,7 +29,6 @@ from regretless.models.gp.posterior import GP, Factor, in_units_of, relative_noi
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-TURN_EVERY = 5  # every fifth scheduled fit may turn the axes; every second costs more and gains nothing (docs/lab)
 TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/lab/gp-engine.md), more need too much data
 FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
 FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
@@ -37,8 +36,6 @@ MOST_FITTED = 800
 """The most values a fit takes, spread evenly over the history: more of them move the hyper-parameters little and cost
 their cube. Every fit beyond is fresh, so that a replay needs one."""
 GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/lab)
-ISOTROPIC_ABOVE = 100  # the largest dimension in which a length-scale per coordinate is fitted by default
-QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/lab)
 WARM_ROUNDS, FRESH_ROUNDS = 15, 20  # evaluations in a fit that starts from the last one, in each stage of a fresh one
 MOST_VALUES = 2**40  # no memory holds a history of so many values
 SURPRISE = 3.0  # sds from its prediction at which a value says that the fit before it was wrong (docs/lab/spaces.md)
@@ -139,8 +136,10 @@ class Surrogate:
             raise ValueError("values are either clipped or compressed, not both")
         self.cube = cube
         self.kernel = kernel_of(cube, kernel)
-        self.ard = cube.dim <= ISOTROPIC_ABOVE if ard is None else ard
-        quadratic = cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
+        # 100: the largest dimension in which a length-scale per coordinate is fitted by default
+        self.ard = cube.dim <= 100 if ard is None else ard
+        # 20: the largest dimension with the quadratic trend by default; in 100 it loses (docs/lab)
+        quadratic = cube.dim <= 20 if quadratic is None else quadratic
         self.prior = Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
         self.noise_var, self.clip, self.compress = noise_var, clip, compress
         self.restart, self.shorten, self.fresh_only = restart, shorten, fresh_only
@@ -247,7 +246,8 @@ class Surrogate:
             part = np.linspace(0, size - 1, min(size, MOST_FITTED)).astype(np.intp)
             data = self.kernel, X[part], standard[part], variances[part]
             hyper = fit(*data, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds)
-            if self.rotate and (warm is None or k % TURN_EVERY == 0):
+            # 5: every fifth scheduled fit may turn the axes; every second costs more and gains nothing (docs/lab)
+            if self.rotate and (warm is None or k % 5 == 0):
                 hyper = turn_axes(*data, hyper, prior=self.prior, rounds=rounds)
             self._fits[k] = hyper, scale
         return self._fits[k]

@@ -21,9 +21,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 FIRST_LENGTH, SHORTEST, LONGEST = 0.8, 2.0**-7, 1.6  # side lengths, as a share of the cube's (App. B)
-SUCCESSES = 3  # successes in a row that double the length, tau_s (App. B)
-LEAST_FAILURES = 4  # failures in a row that halve the length, tau_f: as many as dimensions, at least this many (App. B)
-IMPROVEMENT = 1e-3  # a success improves the best value by more than this share of its size (the authors' settings)
 CANDIDATES_PER_DIM, MOST_CANDIDATES = 100, 5000  # candidates of a Thompson draw: min(100 d, 5000) (App. B)
 PERTURBED = 20  # coordinates of a candidate that differ from the centre, on average, in high dimensions (App. B)
 LOCAL = "a trust region looks at one part of the space only; nothing is known of the rest"
@@ -40,11 +37,13 @@ class TrustRegion:
 
     def after(self, success: bool, dim: int) -> TrustRegion:
         """The region after one more value."""
-        if success and self.successes + 1 == SUCCESSES:
+        # 3: successes in a row that double the length, tau_s (App. B)
+        if success and self.successes + 1 == 3:
             return TrustRegion(min(2.0 * self.length, LONGEST))
         if success:
             return TrustRegion(self.length, self.successes + 1)
-        halves = self.failures + 1 == max(LEAST_FAILURES, dim)
+        # 4: failures in a row that halve the length, tau_f: as many as dimensions, at least this many (App. B)
+        halves = self.failures + 1 == max(4, dim)
         return TrustRegion(self.length / 2.0) if halves else TrustRegion(self.length, 0, self.failures + 1)
 
     @property
@@ -74,7 +73,8 @@ class Restarts:
             if n < self.start + self._initial:
                 continue
             best, value = float(y[self.start : n].max()), float(y[n])
-            self.region = self.region.after(value > best + IMPROVEMENT * abs(best), self._dim)
+            # 1e-3: a success improves the best value by more than this share of its size (the authors' settings)
+            self.region = self.region.after(value > best + 1e-3 * abs(best), self._dim)
             if self.region.collapsed:
                 self.number, self.start, self.region = self.number + 1, n + 1, TrustRegion()
 

@@ -22,8 +22,6 @@ from regretless.space.parameters import Array
 FORMS: dict[KernelKind, Kernel] = {"se": Kernel("se", 1), "matern52": Kernel("matern52", 1)}
 """The kernels as functions of the scaled squared distance; that part of a `Kernel` does not depend on the dimension."""
 FEATURE_TOLERANCE = 1e-14  # features below this share of the trace are dropped: 1e-9 off a direct solve at most
-MOST_PRODUCTS = 4_000_000  # `SEFeatures` lists no more products of one-dimensional features than this, 32 MB
-CACHED = 16_384  # `correlation` computes so many entries at a time: four arrays of them stay in a cache of 512 kB
 FIRST_ROWS = 64  # a row posterior starts with room for this many samples
 
 
@@ -31,7 +29,8 @@ def correlation(kernel: KernelKind, X: Array, Z: Array, lengthscale: float, out:
     """k(X, Z) of points p x d and q x d, p x q, for an isotropic kernel with k(x, x) = 1; out: where to write it."""
     X, Z = X / lengthscale, Z / lengthscale
     K = np.empty((len(X), len(Z))) if out is None else out
-    rows = max(1, CACHED // max(len(Z), 1))
+    # 16_384: `correlation` computes so many entries at a time: four arrays of them stay in a cache of 512 kB
+    rows = max(1, 16_384 // max(len(Z), 1))
     for i in range(0, len(X), rows):
         squared = K[i : i + rows]
         squared[:] = 0.0
@@ -183,7 +182,8 @@ class SEFeatures:
         weight = np.ones(1)
         for _ in range(dim):
             weight = np.multiply.outer(weight, values).ravel()
-            if len(weight) > MOST_PRODUCTS:
+            # 4_000_000: `SEFeatures` lists no more products of one-dimensional features than this, 32 MB
+            if len(weight) > 4_000_000:
                 given = f"length-scale {lengthscale} in {dim} dimensions"
                 raise ValueError(f"the squared exponential with {given} has too many features")
         self.q = len(values)

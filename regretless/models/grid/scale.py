@@ -24,8 +24,6 @@ LEAST_SHARE = 1e-6  # a told variance counts as at least this share of the commo
 LEAST_NOISE_VAR = 1e-6  # the least noise variance in standardised units: exact values leave a posterior conditioned
 MOST_NOISE = 1e6  # a known noise sd counts as at most this many sd of the signal, so that its square stays finite
 MOST_INSIDE = 1e150  # values in standardised units are clipped here, so that their squares stay finite
-LEAST_SIGNAL = 1e-14  # the least fitted signal variance, by the largest deviation squared: its logarithm is taken
-CONSTANT = 1e-12  # values that differ by less than this share of their mean count as constant: the rest is rounding
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,8 @@ def fit_scale(
         X, y = X[pick], y[pick]
     size = float(np.abs(y - y.mean()).max())
     typical = TYPICAL * np.sqrt(X.shape[1] / 2)
-    if len(y) < 2 or size <= CONSTANT * abs(float(y.mean())):
+    # 1e-12: values that differ by less than this share of their mean count as constant: the rest is rounding
+    if len(y) < 2 or size <= 1e-12 * abs(float(y.mean())):
         sd, ratio = (unit * noise_sd, NOISE_RATIOS[-1]) if noise_sd else (1.0, NOISE_RATIOS[len(NOISE_RATIOS) // 2])
         return ProcessScale(unit * float(y.mean()), sd, lengthscale or typical, ratio)
     z = (y - y.mean()) / size
@@ -95,7 +94,8 @@ def fit_scale(
         u, v = vectors.T @ z, vectors.sum(axis=0)
         spectrum = np.maximum(values, 0.0) + NOISE_RATIOS[:, None]
         mean = (u * v / spectrum).sum(axis=1) / (v * v / spectrum).sum(axis=1)
-        signal = np.maximum(((u - mean[:, None] * v) ** 2 / spectrum).mean(axis=1), LEAST_SIGNAL)
+        # 1e-14: the least fitted signal variance, by the largest deviation squared: its logarithm is taken
+        signal = np.maximum(((u - mean[:, None] * v) ** 2 / spectrum).mean(axis=1), 1e-14)
         evidence = -0.5 * (np.log(spectrum).sum(axis=1) + len(z) * np.log(signal))
         evidence -= 0.5 * (np.log(length / typical) / SPREAD) ** 2
         if noise_sd:  # only the ratio whose noise is the known one, in absolute terms

@@ -22,7 +22,6 @@ from regretless.space.parameters import Array
 
 MOST_VALUES = 800  # with more values than this, close neighbours are averaged; a fit to 800 takes a few seconds
 CAUTION = 1.0  # sds taken off the mean of a recommendation: bumps between distant samples are not trusted
-INCUMBENTS = 5  # points with the best means around which the maximiser draws candidates, as in a certificate
 
 
 def cautious_best(
@@ -37,7 +36,8 @@ def cautious_best(
     form = Kernel(kernel, cube.dim)
     hyper = fit(form, points, (values - offset) / scale, yvar / (scale * scale))
     gp = GP.exact(form, hyper, points, values, yvar, offset=offset, scale=scale)
-    incumbents = cube.snap(best_by_mean(gp, points, INCUMBENTS))
+    # 5: points with the best means around which the maximiser draws candidates, as in a certificate
+    incumbents = cube.snap(best_by_mean(gp, points, 5))
     return maximise(upper_confidence(gp, -CAUTION), cube, rng, incumbents=incumbents)
 
 

@@ -10,7 +10,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 MORE_AXES = (0.5, 0.25)  # the chance that a hop moves a second coordinate, and that it moves one more; our choice
-GRID_REACH = 4.0  # along a grid the box spans at least this many positions, never one alone; our choice
 
 
 def local_points(
@@ -20,7 +19,8 @@ def local_points(
     length (or one each: n), few of them at every second point. A share `hops`, taken from these, draws one to three
     coordinates over the whole range."""
     moved, hop = _moved_coordinates(n, cube, rng, round(hops * n))
-    least = np.array([GRID_REACH / axis.levels if axis.levels else 0.0 for axis in cube.axes])
+    # 4.0: along a grid the box spans at least this many positions, never one alone; our choice
+    least = np.array([4.0 / axis.levels if axis.levels else 0.0 for axis in cube.axes])
     reach = np.maximum(np.reshape(length, (-1, 1)), least)
     anywhere = sobol_points(n, cube.dim, rng)
     target = centre + (anywhere - 0.5) * reach

@@ -28,7 +28,6 @@ SKETCH_BLOCK = 128  # rows per block of the sketch's moments: redoing one costs 
 NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # noise variances tried, by the mean prior variance; the first is none
 USUAL_NOISE = 1e-2  # the centre of the prior of the noise; its sd is 10, as a factor
 EVIDENCE_POINTS = 300  # the evidence is that of so many last values, which lie where the search is (docs/lab)
-LEAST_VARIANCE = 1e-6  # the least signal variance of standardised values: the logarithm of less would run away
 MOST_UNEQUAL = 1e4  # a known noise variance counts as at most this many times the typical one, at least its inverse
 RAISES = 8  # times the diagonal is raised tenfold, from a rounding error upwards, before a factorisation gives up
 
@@ -214,7 +213,8 @@ def log_evidence(K: Array, targets: Array, lam: float) -> tuple[Array, Array]:
     if info:
         return np.full(k, -np.inf), np.ones(k)
     half = blas.dtrsm(1.0, L, targets, lower=1)
-    variance = np.maximum((half**2).sum(0) / n, LEAST_VARIANCE)
+    # 1e-6: the least signal variance of standardised values: the logarithm of less would run away
+    variance = np.maximum((half**2).sum(0) / n, 1e-6)
     return -0.5 * n * np.log(variance) - np.log(L.diagonal()).sum(), variance
 
 

@@ -16,8 +16,6 @@ from regretless.space.parameters import Array
 
 Batches = NDArray[np.int64]
 POWER_STEPS = 30  # steps of power iteration; the error is far below the factor 2 left to the stable limit
-HALVINGS = 30  # halvings of the learning rate while the error of the non-linear net grows without bound
-RUNAWAY = 1e3  # training has diverged when an output exceeds the targets and first outputs by this factor
 NEW_MEAN, NEW_SQUARE, TINY = 0.1, 0.001, 1e-8  # Adam's 1 - beta_1, 1 - beta_2 and epsilon (Kingma and Ba, ICLR 2015)
 
 
@@ -95,8 +93,10 @@ def descend(
     batch = max(len(rows) for rows in batches)
     used = min(rate, stable_rate(net, X, ridge * batch / len(X) if shared else ridge, batch))
     first = max(float(np.abs(net.outputs(X[i : i + ROWS])).max()) for i in range(0, len(X), ROWS))
-    limit = RUNAWAY * (1.0 + float(np.abs(y).max()) + first)
-    for _ in range(HALVINGS):
+    # 1e3: training has diverged when an output exceeds the targets and first outputs by this factor
+    limit = 1e3 * (1.0 + float(np.abs(y).max()) + first)
+    # 30: halvings of the learning rate while the error of the non-linear net grows without bound
+    for _ in range(30):
         weights = net.weights
         for rows in batches:
             h, A = net.at(weights).outputs_and_factors(X[rows])

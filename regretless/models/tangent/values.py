@@ -11,14 +11,14 @@ import numpy as np
 
 from regretless.space.parameters import Array
 
-SMALLEST_EXPONENT = -1022  # of the floats of full precision: neither the unit nor its inverse leaves the floats
 ROUNDING = 1e-13  # a spread below this share of the mean is the rounding error of equal values
 
 
 def exact_unit(y: Array) -> float:
     """The power of two that brings the largest |y| (n) into [1, 2); 1 where all are zero."""
     largest = float(np.abs(y).max(initial=0.0))
-    return math.ldexp(1.0, max(math.frexp(largest)[1] - 1, SMALLEST_EXPONENT)) if largest else 1.0
+    # -1022: the least exponent of the floats of full precision: neither the unit nor its inverse leaves the floats
+    return math.ldexp(1.0, max(math.frexp(largest)[1] - 1, -1022)) if largest else 1.0
 
 
 def times_unit(values: Array, unit: float) -> Array:

@@ -19,7 +19,6 @@ Warping: TypeAlias = Literal["strong", "gentle", "none"]
 WARPINGS: dict[Warping, float] = {"strong": 0.0, "none": -2.0}
 """Warps the evidence chooses among, and the logarithms of their prior odds, our choice (docs/lab/tangent-region.md)."""
 BEND = 0.5  # the gentle warp compresses values that lie more than this many deviations below the median; our choice
-ROBUST = 4.5  # the gentle warp's deviation is at most this many median absolute deviations, for outliers; our choice
 LARGEST_EXPONENT = 700.0  # exp of this is a float, with room for a factor of 10,000
 
 
@@ -38,7 +37,8 @@ class Warp:
     def of(cls, y: Array, warping: Warping, *, of_equal: float = 1.0) -> Warp:
         """The warp that standardises y (n); `of_equal` is the deviation of equal values."""
         middle, spread = float(np.median(y)), standardisation(y, of_equal=of_equal)[1]
-        lead, robust = float(y.max()) - middle, ROBUST * float(np.median(np.abs(y - middle)))
+        # 4.5: the gentle warp's deviation is at most this many median absolute deviations, for outliers; our choice
+        lead, robust = float(y.max()) - middle, 4.5 * float(np.median(np.abs(y - middle)))
         rounding = ROUNDING * float(np.abs(y).max())
         if warping == "strong":
             unit = lead if lead > rounding else spread
