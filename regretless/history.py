@@ -192,15 +192,16 @@ class History:
         points = self._points(X)
         values, variances = self._checked(len(points), y, yvar)
         good = np.asarray(np.isfinite(values).all(axis=1))
-        more = self._checked_sides(sides, len(points), good)
-        other = self._without([x.tobytes() for x in points])
-        table = other._table
+        more, keys = self._checked_sides(sides, len(points), good), [x.tobytes() for x in points]
+        other = self._without(keys)
+        table, ended = other._table, points
         if not good.all():
             table.failed.append(points[~good])
-        if good.any():
-            told = np.clip(values[good], -LARGEST, LARGEST)
-            table.told.append(points[good], *told.T, *variances[good].T, *more[good].T)
-        for key in (x.tobytes() for x in points):
+            ended, values, variances, more = points[good], values[good], variances[good], more[good]
+        if len(ended):
+            told = np.minimum(np.maximum(values, -LARGEST), LARGEST)
+            table.told.append(ended, *told.T, *variances.T, *more.T)
+        for key in keys:
             table.first.setdefault(key, table.known)
             table.known += 1
         other._values, other._failures, other._known = len(table.told), len(table.failed), table.known
@@ -285,9 +286,12 @@ class History:
         var = np.atleast_1d(np.asarray(yvar, dtype=np.float64))
         if var.size != n * self.objectives or var.shape not in ((n,), shape):
             raise ValueError(f"yvar must hold one variance per point: X has {n} points, yvar has shape {var.shape}")
-        if not ((var >= 0) | np.isnan(var)).all():
-            raise ValueError(f"yvar must not be negative, got {np.nanmin(var)}")
-        return values.reshape(shape), np.where(np.isinf(var), np.nan, var).reshape(shape)
+        known = var[var == var]  # not NaN
+        if len(known):
+            if known.min() < 0:
+                raise ValueError(f"yvar must not be negative, got {known.min()}")
+            var = np.where(np.isinf(var), np.nan, var)
+        return values.reshape(shape), var.reshape(shape)
 
     def _checked_sides(self, sides: ArrayLike | None, n: int, good: NDArray[np.bool_]) -> Array:
         """Values of constraints and costs, n x s."""

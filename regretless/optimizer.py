@@ -269,12 +269,12 @@ class Optimizer:
                     values, variances = (checked_value(value),), (checked_variance(var),)
                 limits = checked_constraints(constraints, task.n_constraints, task.constraint_names)
                 seconds = None if seconds is None else checked_amount("seconds", seconds)
-                told = replace(trial, cost=checked_cost(task.cost, cost, seconds), seconds=seconds)
+                facts: dict[str, Any] = {"cost": checked_cost(task.cost, cost, seconds), "seconds": seconds}
                 if all(map(math.isfinite, values)):
-                    told = replace(told, state="done", value=values[0], var=variances[0], constraints=limits)
-                    told.further, told.further_var = values[1:], variances[1:]
+                    facts |= {"state": "done", "value": values[0], "var": variances[0], "constraints": limits}
+                    told = replace(trial, **facts, further=values[1:], further_var=variances[1:])
                 else:
-                    told = replace(told, state="failed", error=error or _not_finite(values, task))
+                    told = replace(trial, **facts, state="failed", error=error or _not_finite(values, task))
             y, seen_var, sides = as_seen(told, task, self.history)
             after = self.history.with_values(
                 trial.unit[None], [y], yvar=[seen_var], sides=[sides] if self.history.n_sides else None

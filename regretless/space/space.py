@@ -403,11 +403,11 @@ class _Lines:
     def values(self, u: Array) -> Array:
         """The values at points (... x d), in the order of the coordinates; the points are made canonical first."""
         v = np.rint(u[..., self._columns] * self._cells) / self._cells
-        with np.errstate(over="ignore"):
-            value = (1 - v) * self._from + v * self._to
-            if self._any_log:
+        value = (1 - v) * self._from + v * self._to
+        if self._any_log:
+            with np.errstate(over="ignore"):
                 value = np.where(self._log, np.exp(np.where(self._log, value, 0.0)), value)
-                value = np.where(v == 0, self._low, np.where(v == 1, self._high, value))  # as they were written
+            value = np.where(v == 0, self._low, np.where(v == 1, self._high, value))  # as they were written
         return np.asarray(np.minimum(np.maximum(value, self._low), self._high))
 
 
