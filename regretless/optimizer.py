@@ -282,6 +282,29 @@ class Optimizer:
             self._happened(_Change(after, ended=told))
             self._limit_holds(warn=True)
 
+    def reopen(self, trial: Trial | int) -> None:
+        """Takes back what was told of a trial, which is then pending again: tell it the right value, or forget it.
+
+        What was proposed since rests on the value that was taken back, so it can no longer be made anew (`Trial.seen`).
+        A file that holds the run must be written whole afterwards, which a `save` to its path does.
+        """
+        with self._lock, self._writing:
+            book = self.book
+            number = trial.number if isinstance(trial, Trial) else trial
+            if number not in book.ended:
+                raise ValueError(f"trial {number!r} has not been told, so there is nothing to take back")
+            place = book.ended.index(number)
+            book.ended.remove(number)
+            book.forgotten.discard(number)
+            book.earlier = [e._replace(after=e.after - (e.after > place)) for e in book.earlier]
+            for t in book.trials:
+                t.seen = None if t.seen is not None and t.seen[0] > place else t.seen
+            own = book.trials[number]
+            own.state, own.value, own.var, own.cost, own.seconds = "pending", None, None, None, None
+            own.constraints, own.error, own.further, own.further_var = (), "", (), ()
+            self._history = history_of(self.task, self._method, book)
+            self._wrong_limit, self._compared, self._file = None, (0, 0), None
+
     def learn(self, source: Any, *, missing: Mapping[str, Any] | None = None) -> int:
         """Takes in what was evaluated before this run and returns how many evaluations that were; they are no trials.
 
@@ -516,12 +539,13 @@ class Optimizer:
     def save(self, path: str | Path | Checkpoint) -> None:
         """Writes everything to a file (no pickle); a kill at any moment leaves the old file or the new one, never half
         of one. Into a `Checkpoint` that holds the run's beginning, it writes only what is new."""
-        with self._lock, self._writing:  # an older state must not be renamed over a newer one
+        with self._writing:
             file = self._file_at(path)
             if file is path and file.can_grow(self.book):
-                file.grow(self.book, self.task, self.method)
-            else:
-                file.write(self._state(), self.book)
+                file.grow(self.book, self.task, self._method)
+                return
+        with self._lock, self._writing:  # an older state must not be renamed over a newer one
+            file.write(self._state(), self.book)
 
     def _file_at(self, path: str | Path | Checkpoint) -> Checkpoint:
         """The file at a path; the `Checkpoint` of the run where it is that one, which then knows who wrote it last."""

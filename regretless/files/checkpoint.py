@@ -53,10 +53,13 @@ class Position:
 
 
 class Checkpoint:
-    """The file of a run; it stays the same file when the process changes its folder."""
+    """The file of a run; it stays the same file when the process changes its folder.
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(os.path.abspath(path))
+    `lines` are the bytes of lines that it may always have before it is written anew.
+    """
+
+    def __init__(self, path: str | Path, *, lines: int = LEAST_LINES) -> None:
+        self.path, self.lines = Path(os.path.abspath(path)), lines
         self._at: Position | None = None
 
     def write(self, state: Mapping[str, Any], book: Book) -> None:
@@ -68,7 +71,7 @@ class Checkpoint:
     def can_grow(self, book: Book) -> bool:
         """Whether a line can say what the file lacks of a book, and pays."""
         at = self._at
-        return at is not None and len(book.earlier) == at.earlier and at.size - at.whole <= max(at.whole, LEAST_LINES)
+        return at is not None and len(book.earlier) == at.earlier and at.size - at.whole <= max(at.whole, self.lines)
 
     def grow(self, book: Book, task: Task, method: Method) -> None:
         """Adds a line with what the file lacks of a book; a line that cannot be written whole leaves no trace."""

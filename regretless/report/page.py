@@ -69,9 +69,16 @@ class Curve:
 
 
 def html_page(
-    title: str, sections: Sequence[Section], *, lead: str = "", foot: str = "Made by regretless.", contents: bool = True
+    title: str,
+    sections: Sequence[Section],
+    *,
+    lead: str = "",
+    foot: str = "Made by regretless.",
+    contents: bool = True,
+    live: str = "",
 ) -> str:
-    """A complete page; `lead` and `foot` are plain text, `contents` lists the sections on top when more than three."""
+    """A complete page; `lead` and `foot` are plain text, `contents` lists the sections on top when more than three,
+    `live` is the address from which a server sends the sections anew (`js/live.js`)."""
     ids = [f"s{i}" for i in range(len(sections))]
     links = "".join(f'<a href="#{i}">{html.escape(s.title)}</a>' for i, s in zip(ids, sections, strict=True))
     body = "\n".join(
@@ -85,7 +92,8 @@ def html_page(
         body=body,
         foot=html.escape(foot),
         css=_asset("page.css"),
-        js="\n".join(_asset(f"js/{name}.js") for name in SCRIPTS),
+        live=f' data-live="{html.escape(live, quote=True)}"' if live else "",
+        js="\n".join(_asset(f"js/{name}.js") for name in (*SCRIPTS, *(["live"] if live else []))),
     )
 
 

@@ -30,6 +30,23 @@ def summary(result: Result) -> dict[str, Any]:
     }
 
 
+def outlook_json(optimizer: Optimizer) -> dict[str, Any]:
+    """What can still be gained, in numbers and in a sentence."""
+    result = Result.of(optimizer)
+    certificate = result.certificate
+    if optimizer.task.several or math.isnan(result.value):
+        return {"words": str(certificate), "certificate": certificate.to_json()}
+    ahead = result.outlook.forecast
+    forecast = {"trials": ahead.trials, "expected_gain": number(ahead.expected), "noise": number(ahead.noise)}
+    forecast |= {"low": number(ahead.low), "high": number(ahead.high)}
+    return {
+        "words": f"{result.outlook} {certificate}",
+        "value": number(result.value),
+        "forecast": forecast,
+        "certificate": certificate.to_json(),
+    }
+
+
 def trial_json(optimizer: Optimizer, trial: Trial) -> dict[str, Any]:
     """A trial in plain values."""
     known = {

@@ -1,0 +1,221 @@
+"""What those who watch a run see, live: in a browser or as lines in a terminal, of a service or of a file that another
+process writes."""
+
+from __future__ import annotations
+
+import html
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regretless.optimizer import Optimizer
+from regretless.report import page
+from regretless.report.page import Chart, Section
+from regretless.serve.words import outlook_json
+from regretless.trial import Trial, last_line
+
+MOST_RUNNING, MOST_ERRORS = 50, 10
+"""Trials under way, and different errors, that are shown; a thousand would hide the rest."""
+OUTLOOK_SECONDS, OUTLOOK_SHARE = 5.0, 50.0
+"""The outlook is computed anew at most so often, and its computing takes at most a fiftieth of the time."""
+UnderWay = Callable[[], Mapping[int, tuple[str, float | None]]]
+
+
+class View:
+    """A run as it is now.
+
+    Args:
+        optimizer: gives the run.
+        name: what it is called.
+        under_way: gives who evaluates what, and since when.
+    """
+
+    def __init__(self, optimizer: Callable[[], Optimizer], name: str, under_way: UnderWay = dict) -> None:
+        self._optimizer, self.name, self._under_way = optimizer, name, under_way
+        self._outlook, self._looked, self._took, self._at = "", -math.inf, 0.0, -1
+        self._ended: list[tuple[float, int]] = []
+
+    def state(self) -> dict[str, Any]:
+        """The state in plain values, and as the parts of a page."""
+        optimizer = self._optimizer()
+        trials = list(optimizer.trials)
+        count = {state: sum(t.state == state for t in trials) for state in ("done", "failed", "pending")}
+        best = optimizer.best if count["done"] else None
+        facts = {
+            "name": self.name,
+            "direction": optimizer.direction,
+            "method": str(optimizer.recipe),
+            "planned": optimizer.task.budget,
+            **count,
+            "best": None if best is None else best.value,
+            "params": {} if best is None else {name: page_text(x) for name, x in best.params.items()},
+            "left": self._left(count["done"] + count["failed"], optimizer.task.budget),
+            "outlook": self._said(optimizer, count["done"]),
+        }
+        return {**facts, "html": body(facts, optimizer, trials, self._under_way())}
+
+    def _left(self, ended: int, planned: int | None) -> float | None:
+        """Seconds until the planned number of trials has ended, by the pace that was seen; None: nobody knows."""
+        now = time.monotonic()
+        if not self._ended or self._ended[-1][1] != ended:
+            self._ended = [*self._ended[-200:], (now, ended)]
+        (began, first), gained = self._ended[0], ended - self._ended[0][1]
+        if planned is None or ended >= planned or gained < 1 or now - began <= 0:
+            return 0.0 if planned is not None and ended >= planned else None
+        del first
+        return (planned - ended) * (now - began) / gained
+
+    def _said(self, optimizer: Optimizer, done: int) -> str:
+        """The outlook in words; it is computed now and then, because that may take as long as a proposal."""
+        now = time.monotonic()
+        if done and done != self._at and now - self._looked > max(OUTLOOK_SECONDS, OUTLOOK_SHARE * self._took):
+            self._outlook, self._at = outlook_json(optimizer)["words"], done
+            self._looked = time.monotonic()
+            self._took = self._looked - now
+        return self._outlook
+
+
+def body(
+    facts: Mapping[str, Any],
+    optimizer: Optimizer,
+    trials: list[Trial],
+    under_way: Mapping[int, tuple[str, float | None]],
+) -> str:
+    """The parts of the page that change, of the components of the report."""
+    sections = [_now(facts), *_values(optimizer, trials), *_running(trials, under_way), *_failures(trials)]
+    return "".join(f"<section><h2>{html.escape(s.title)}</h2>{s.body}</section>" for s in sections)
+
+
+def _now(facts: Mapping[str, Any]) -> Section:
+    ended = facts["done"] + facts["failed"]
+    of = f" of {facts['planned']}" if facts["planned"] else ""
+    words = {
+        "Trials": f"{ended}{of} ended, {facts['pending']} under way"
+        + f", {facts['failed']} failed" * (facts["failed"] > 0),
+        "Ends": "" if facts["left"] is None else "now" if facts["left"] <= 0 else f"in about {span(facts['left'])}",
+        "Best seen": "nothing yet" if facts["best"] is None else f"{facts['best']:.6g}",
+        "Setting": ", ".join(f"{name} = {value}" for name, value in facts["params"].items()),
+        "Outlook": facts["outlook"],
+        "Method": facts["method"],
+    }
+    rows = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in words.items() if text)
+    return Section("Now", f'<dl class="facts">{rows}</dl>')
+
+
+def _values(optimizer: Optimizer, trials: list[Trial]) -> list[Section]:
+    done = [t for t in trials if t.value is not None]
+    if not done:
+        return []
+    numbers = np.array([t.number for t in done], dtype=float)
+    values = np.array([t.value for t in done], dtype=float)
+    better = np.minimum if optimizer.direction == "minimize" else np.maximum
+    worst = math.inf if optimizer.direction == "minimize" else -math.inf
+    running = better.accumulate(np.where([t.feasible for t in done], values, worst))
+    keep = page.thinned(len(done))
+    chart: Chart = {
+        "x": [{"name": "trial", "log": False, "margin": 0.02}],
+        "y": [{"name": "value", "log": False}],
+        "series": [
+            {"name": "values", "kind": "dots", "x": [page.numbers(numbers, keep)],
+             "y": [{"mid": page.numbers(values, keep)}]},
+            {"name": "best so far", "kind": "steps", "x": [page.numbers(numbers, keep)],
+             "y": [{"mid": page.numbers(running, keep)}]},
+        ],
+    }  # fmt: skip
+    return [page.charts_section("Values over the run", [chart])]
+
+
+def _running(trials: list[Trial], under_way: Mapping[int, tuple[str, float | None]]) -> list[Section]:
+    pending = [t for t in trials if t.state == "pending"]
+    if not pending:
+        return []
+    rows: list[list[page.TableCell]] = []
+    for trial in pending[:MOST_RUNNING]:
+        client, seconds = under_way.get(trial.number, ("", None))
+        setting = ", ".join(f"{name} = {page_text(x)}" for name, x in trial.params.items())
+        rows.append([trial.number, client, "" if seconds is None else span(seconds), setting])
+    more = len(pending) - len(rows)
+    note = f"The first {MOST_RUNNING} of {len(pending)}." if more else ""
+    return [page.table_section("Under way", ["trial", "who", "since", "setting"], rows, note=note)]
+
+
+def _failures(trials: list[Trial]) -> list[Section]:
+    found: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.state == "failed":
+            found.setdefault(last_line(trial.error), []).append(trial)
+    if not found:
+        return []
+    most = sorted(found.items(), key=lambda item: -len(item[1]))[:MOST_ERRORS]
+    rows: list[list[page.TableCell]] = [[line[:300], len(failed), failed[-1].number] for line, failed in most]
+    return [page.table_section("Failures", ["what was said", "trials", "the last one"], rows)]
+
+
+def live_page(name: str, events: str = "events") -> str:
+    """The page that follows a run: it shows what the server sends as events."""
+    waiting = Section("Now", "<p>Waiting for the first word of the run.</p>")
+    return page.html_page(f"Live: {name}", [waiting], foot="Made by regretless.", contents=False, live=events)
+
+
+def page_text(value: Any) -> str:
+    """A value of a setting in a few letters."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def span(seconds: float) -> str:
+    """A length of time in words."""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+class Followed:
+    """The run of a file that another process writes, read again when the file has changed."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._mark: tuple[int, int] | None = None
+        self._optimizer = Optimizer.load(self.path)
+        self.changes = 0
+        self._seen: dict[int, float] = {}
+        self.news()
+
+    def news(self) -> bool:
+        """Whether there was something new, which is then read."""
+        try:
+            found = self.path.stat()
+            mark = found.st_mtime_ns, found.st_size
+            if mark == self._mark:
+                return False
+            self._optimizer = Optimizer.load(self.path)
+        except (OSError, ValueError):  # it is being replaced, or its last line is not whole yet
+            return False
+        self._mark, self.changes = mark, self.changes + 1
+        now = time.monotonic()
+        self._seen = {t.number: self._seen.get(t.number, now) for t in self._optimizer.pending}
+        return True
+
+    def optimizer(self) -> Optimizer:
+        """The run as it was last read."""
+        return self._optimizer
+
+    def under_way(self) -> dict[int, tuple[str, float | None]]:
+        """Each pending trial with its client, and since when it has been seen."""
+        clients, now = dict(self._optimizer.book.handed), time.monotonic()
+        return {number: (clients.get(number, ""), now - since) for number, since in self._seen.items()}
+
+
+def terminal_line(state: Mapping[str, Any]) -> str:
+    """The state in one line."""
+    ended = state["done"] + state["failed"]
+    of = f" of {state['planned']}" if state["planned"] else ""
+    words = [f"{state['name']}: {ended}{of} ended", f"{state['pending']} under way"]
+    words += [f"{state['failed']} failed"] if state["failed"] else []
+    words += [] if state["best"] is None else [f"best {state['best']:.6g}"]
+    words += [f"ends in about {span(state['left'])}"] if state["left"] else []
+    return ", ".join(words)

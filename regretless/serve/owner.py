@@ -1,0 +1,265 @@
+"""`Owner`: a study that many clients ask and tell at once.
+
+Two threads share the work. The writer takes the requests in the order in which they came, writes what they change in
+one line of the file, waits until the disk has it, and only then answers all of them: the more requests wait, the more
+share one write. The thinker makes proposals, while values go on coming in. Where several clients work at once it also
+makes some ahead of the asks, so that a client does not wait for a model that is being fitted. To the method these are
+asks like all others.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from regretless.optimizer import Optimizer
+from regretless.serve.live import View
+from regretless.serve.study import Study
+from regretless.trial import Trial
+
+AHEAD_SCALE, AHEAD_MOST = 4096, 256
+"""With p trials under way p * p / 4096 proposals are made ahead, at most so many: fewer than 64 clients get each
+proposal with all values that are known, and a thousand do not wait for a model that is fitted for a second or two."""
+LOOK_SECONDS = 1.0
+"""How often it is looked whether a client is lost."""
+SWITCH_SECONDS = 0.001
+"""How long one thread may hold the interpreter while others wait for it: a proposal must not hold up an answer."""
+
+
+@dataclass(eq=False)
+class Ask:
+    """A client that waits for trials."""
+
+    client: str
+    n: int
+    future: Future[Any]
+    found: list[Trial] = field(default_factory=list)
+
+
+class Owner:
+    """A study and the two threads that serve it.
+
+    Args:
+        study: what it owns; it closes it, too.
+        lost_after: seconds without a word after which a client counts as lost, and its trials go to others.
+    """
+
+    def __init__(self, study: Study, *, lost_after: float = 3600.0) -> None:
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+        self.study, self.lost_after = study, lost_after
+        self.heard: dict[str, float] = {}
+        """When each client was last heard of, by this process's clock."""
+        self.since: dict[int, float] = {}
+        """When each pending trial was given to its client, as far as this process has seen it."""
+        self.changes = 0
+        """How often something was written: those who watch wait for the next time."""
+        self.view: View | None = None
+        """What those who watch see, where somebody does."""
+        self._requests: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._waiting: deque[Ask] = deque()
+        self._wanted, self._making, self._looked = 0, False, time.monotonic()
+        self._stopped = False
+        self._writer_wakes, self._thinker_wakes = threading.Condition(), threading.Condition()
+        now = time.monotonic()
+        for client in study.open:
+            self.heard[client] = now
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._write, self._think)]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Answers what was asked, then gives the file back."""
+        with self._writer_wakes:
+            self._stopped = True
+            self._writer_wakes.notify()
+        with self._thinker_wakes:
+            self._thinker_wakes.notify()
+        for thread in self._threads:
+            thread.join()
+        self.study.close()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it answers no more."""
+        return self._stopped
+
+    def under_way(self) -> dict[int, tuple[str, float | None]]:
+        """Each trial that somebody evaluates, with its client and since how many seconds, where that is known."""
+        now, since = time.monotonic(), dict(self.since)
+        clients = dict(self.study.clients)
+        return {n: (client, now - since[n] if n in since else None) for n, client in clients.items()}
+
+    # -- what clients want
+
+    def ask(self, client: str, n: int = 1) -> Future[list[dict[str, Any]]]:
+        """n trials for a client; those that it holds already come first."""
+        future: Future[Any] = Future()
+        request = Ask(client, n, future)
+        self._submit(lambda: self._begin(request), future, late=True)
+        return future
+
+    def tell(self, number: int, value: float | None = None, client: str = "", **facts: Any) -> Future[dict[str, Any]]:
+        """What came of a trial."""
+
+        def told() -> dict[str, Any]:
+            self._hear(client)
+            trial = self.study.tell(number, value, **facts)
+            self.since.pop(number, None)
+            return self.study.trial_json(trial)
+
+        return self.do(told)
+
+    def forget(self, number: int) -> Future[None]:
+        """Gives up a trial that nobody will tell."""
+        return self.do(lambda: self.study.forget(number))
+
+    def heartbeat(self, client: str) -> Future[list[int]]:
+        """A sign of life; the numbers of the trials that the client holds."""
+
+        def heard() -> list[int]:
+            self._hear(client)
+            return list(self.study.open.get(client, []))
+
+        return self.do(heard)
+
+    def do(self, work: Callable[[], Any]) -> Future[Any]:
+        """Something else that the writer is to do between two requests."""
+        future: Future[Any] = Future()
+        self._submit(work, future)
+        return future
+
+    # -- the writer
+
+    def _submit(self, work: Callable[[], Any], future: Future[Any], *, late: bool = False) -> None:
+        with self._writer_wakes:
+            if self._stopped:
+                future.set_exception(RuntimeError("the service is ending"))
+                return
+            self._requests.append((work, Future() if late else future))
+            self._writer_wakes.notify()
+
+    def _write(self) -> None:
+        while True:
+            with self._writer_wakes:
+                while not self._requests and not self._stopped:
+                    self._writer_wakes.wait()
+                batch = list(self._requests)
+                self._requests.clear()
+                if not batch and self._stopped:
+                    return
+            answers = [(future, *_outcome(work)) for work, future in batch]
+            answers += [(ask.future, list(map(self.study.trial_json, ask.found)), None) for ask in self._served()]
+            try:
+                self.study.commit()
+            except Exception as error:  # nothing that is not on the disk may be answered
+                traceback.print_exc()
+                self._reload()
+                answers = [(future, None, error) for future, _, _ in answers]
+            self.changes += 1
+            for future, answer, wrong in answers:
+                if wrong is not None:
+                    future.set_exception(wrong)
+                else:
+                    future.set_result(answer)
+            self._tell_thinker()
+
+    def _begin(self, ask: Ask) -> None:
+        self._hear(ask.client)
+        self._waiting.append(ask)
+
+    def _served(self) -> list[Ask]:
+        """The asks that have all their trials, in the order in which they came: those that the client holds, those of
+        lost clients, those that were made for nobody yet."""
+        served = []
+        while self._waiting:
+            ask = self._waiting[0]
+            found = self.study.held(ask.client, ask.n) or ask.found
+            while len(found) < ask.n and (trial := self._lost(ask.client) or self.study.hand(ask.client)) is not None:
+                self.since[trial.number] = time.monotonic()
+                found.append(trial)
+            ask.found = found
+            if len(found) < ask.n:
+                break
+            served.append(self._waiting.popleft())
+        return served
+
+    def _lost(self, client: str) -> Trial | None:
+        """A trial of a client that is lost, given to another one."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return None
+        limit = now - self.lost_after
+        for other, numbers in self.study.open.items():
+            if other and other != client and self.heard.get(other, now) < limit:
+                return self.study.give_again(numbers[0], client)
+        self._looked = now
+        return None
+
+    def _hear(self, client: str) -> None:
+        if client:
+            self.heard[client] = time.monotonic()
+
+    def _reload(self) -> None:
+        """Goes back to what is on the disk; who waits is answered with the error, too."""
+        for ask in self._waiting:
+            ask.future.set_exception(OSError("the study could not be written"))
+        self._waiting.clear()
+        with self._thinker_wakes:
+            self._making = False
+        try:
+            self.study.reload()
+        except (OSError, ValueError):
+            traceback.print_exc()
+            self._stopped = True
+
+    def _tell_thinker(self) -> None:
+        missing = sum(ask.n - len(ask.found) for ask in self._waiting)
+        ahead = min(len(self.study.clients) ** 2 // AHEAD_SCALE, AHEAD_MOST)
+        with self._thinker_wakes:
+            self._wanted = missing + ahead - len(self.study.ready) - self._making
+            self._thinker_wakes.notify()
+
+    # -- the thinker
+
+    def _think(self) -> None:
+        while True:
+            with self._thinker_wakes:
+                while self._wanted <= 0 and not self._stopped:
+                    self._thinker_wakes.wait()
+                if self._stopped:
+                    return
+                self._wanted, self._making = 0, True  # the writer asks for more when it has taken in this one
+            optimizer = self.study.optimizer
+            try:
+                made = functools.partial(self._is_ready, optimizer.ask().number, optimizer)
+            except Exception as error:
+                traceback.print_exc()
+                made = functools.partial(self._give_up, error)
+            self._submit(made, Future())
+
+    def _is_ready(self, number: int, optimizer: Optimizer) -> None:
+        self._making = False
+        if optimizer is self.study.optimizer:  # and not one that a failed write has replaced
+            self.study.ready.append(number)
+
+    def _give_up(self, error: Exception) -> None:
+        self._making = False
+        for ask in self._waiting:
+            ask.future.set_exception(error)
+        self._waiting.clear()
+
+
+def _outcome(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """What some work comes to: an answer or an error."""
+    try:
+        return work(), None
+    except Exception as error:
+        return None, error

@@ -1,0 +1,92 @@
+"""Sheets: trials as CSV files, for people who fill in values by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regretless.files.earlier import columns_of
+from regretless.serve.study import Study
+from regretless.trial import Trial
+
+FIRST, LAST = "number", ("value", "var", "error")
+"""The columns of a sheet before those of the parameters, and behind them."""
+
+
+def sheet_of(study: Study, trials: Sequence[Trial]) -> str:
+    """A sheet with a row for each trial, whose last columns are to be filled in."""
+    names, task = list(study.optimizer.space.names), study.optimizer.task
+    limits = [f"constraint_{name}" for name in task.constraint_names or range(task.n_constraints)]
+    blank = [*LAST, *limits, *(["cost"] if task.cost == "told" else [])]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([FIRST, *columns_of(names, [FIRST, *blank]), *blank])
+    for trial in trials:
+        writer.writerow([trial.number, *(trial.params.get(name, "") for name in names), *("" for _ in blank)])
+    return out.getvalue()
+
+
+def tell_sheet(study: Study, path: str | Path) -> list[Trial]:
+    """Tells what a sheet says: rows with a value, and as failures those with an error. Rows that are still blank, and
+    those that were told before, are left. Returns the trials that were told; a wrong row tells nothing at all."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark first
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"cannot read the sheet {path}: {error}") from None
+    told = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            found = _row(study, row)
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{path}, line {line}: {error}") from None
+        told += [found] if found is not None else []
+    out = []
+    for number, value, facts in told:
+        was_pending = study.optimizer.trials[number].state == "pending"
+        trial = study.tell(number, value, **facts)
+        out += [trial] if was_pending else []
+    return out
+
+
+def _row(study: Study, row: dict[str, str]) -> tuple[int, float | None, dict[str, Any]] | None:
+    """What a row says of a trial; None where it says nothing yet."""
+    if FIRST not in row or "value" not in row:
+        raise ValueError(f'a sheet has the columns "{FIRST}" and "value"')
+    cells = {name: (text or "").strip() for name, text in row.items() if name is not None}
+    if not cells["value"] and not cells.get("error"):
+        return None
+    trials = study.optimizer.trials
+    number = int(cells[FIRST])
+    if not 0 <= number < len(trials):
+        raise ValueError(f"there is no trial {number}")
+    _check_setting(study, trials[number], cells)
+    if not cells["value"]:
+        return number, None, {"error": cells["error"]}
+    numbers = {name: float(cells[name]) for name in ("value", "var", "cost") if cells.get(name)}
+    limits = [float(text) for name, text in cells.items() if name.startswith("constraint_") and text]
+    facts: dict[str, Any] = {name: numbers[name] for name in ("var", "cost") if name in numbers}
+    return number, numbers["value"], facts | ({"constraints": limits} if limits else {})
+
+
+def _check_setting(study: Study, trial: Trial, cells: dict[str, str]) -> None:
+    """Raises ValueError where a row has another setting than the trial: its value would belong to that one."""
+    names = list(study.optimizer.space.names)
+    columns = columns_of(names, [name for name in cells if name not in names or name in (FIRST, *LAST)])
+    for name, column in zip(names, columns):
+        wanted = trial.given.get(name, "")
+        text = cells.get(column)
+        if text is None or text == str(wanted).strip():
+            continue
+        try:
+            if float(text) == float(wanted):
+                continue
+        except (TypeError, ValueError):
+            pass
+        raise ValueError(
+            f"{name} is {text!r} and was {wanted!r} when trial {trial.number} was asked; a setting of your own is told "
+            "by `regretless tell STUDY --params`"
+        )

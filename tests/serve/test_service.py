@@ -1,0 +1,335 @@
+"""The service: the points of `minimize` for one client, nothing lost or doubled when it is killed, and strangers kept
+out."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import regretless as rg
+from regretless.optimizer import Optimizer
+from regretless.serve.client import ServiceError, Study
+from regretless.serve.verify import verify
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from service import Service
+from starlette.testclient import TestClient
+
+from regretless.serve.folder import Folder
+from regretless.serve.http import MOST_BYTES, Rules, app_of
+
+TABLES = {
+    "lr": {"type": "float", "low": 3e-5, "high": 0.7, "log": True},
+    "width": {"type": "int", "low": 17, "high": 900, "log": True},
+    "act": {"type": "choice", "labels": ["relu", 'a "b" $(c)']},
+}
+OWN = {
+    "lr": rg.Float(3e-5, 0.7, log=True),
+    "width": rg.Int(17, 900, log=True),
+    "act": rg.Choice(["relu", 'a "b" $(c)']),
+}
+
+
+def cost(lr: float, width: int, act: str) -> float:
+    return abs(lr - 0.01) + width / 900 + len(act) / 10
+
+
+@pytest.fixture
+def web(tmp_path):
+    folder = Folder(tmp_path / "studies")
+    with TestClient(app_of(folder), base_url="http://127.0.0.1") as client:
+        yield client
+    folder.close()
+
+
+def begun(web: TestClient, name: str = "m", **options) -> None:
+    assert web.post("/studies", json={"name": name, "space": TABLES, "seed": 3, **options}).status_code == 200
+
+
+def test_one_client_gets_the_points_of_minimize_however_often_the_service_is_killed(tmp_path) -> None:
+    with Service(tmp_path / "s") as service:
+        study, kills = Study(service.url, "m", client="only"), random.Random(1)
+        study.create(TABLES, seed=3, budget=16)
+        stop = threading.Event()
+
+        def murder() -> None:
+            for _ in range(5):  # the first proposal after a start imports and fits a model: that takes its time
+                if stop.wait(kills.uniform(0.5, 4.0)):
+                    return
+                service.kill()
+                service.start()
+
+        killer = threading.Thread(target=murder)
+        killer.start()
+        try:
+            for trial in study.work(16):
+                time.sleep(kills.uniform(0, 0.8))
+                study.tell(trial["number"], cost(**trial["params"]))
+        finally:
+            stop.set()
+            killer.join()
+        service.kill()
+    whole = rg.minimize(cost, OWN, trials=16, seed=3, progress=False)
+    trials = Optimizer.load(tmp_path / "s" / "m.npz").trials
+    assert [t.params for t in trials[:16]] == [t.params for t in whole.trials]
+    assert [t.value for t in trials[:16]] == [t.value for t in whole.trials]
+    assert len(trials) == 17  # the one that told the client that there are enough, which it gave back
+    assert verify(tmp_path / "s" / "m.npz").equal == 17
+
+
+def crowd_killed(folder: Path, clients: int, kills: int) -> None:
+    """Clients work while the service is killed so often; then everything that was answered must be in the file."""
+    asked: dict[int, dict] = {}
+    told: dict[int, float] = {}
+    lock, stop, errors = threading.Lock(), threading.Event(), []
+
+    def work(url: str, k: int) -> None:
+        study, draws = Study(url, "m", client=f"client {k}"), random.Random(k)
+        try:
+            while not stop.is_set():
+                for trial in study.ask(1 + k % 2):
+                    with lock:
+                        assert asked.setdefault(trial["number"], trial["params"]) == trial["params"]
+                    time.sleep(draws.uniform(0, 0.05))
+                    value = draws.random()
+                    study.tell(trial["number"], value)
+                    with lock:
+                        assert told.setdefault(trial["number"], value) == value
+        except BaseException as error:
+            errors.append(error)
+
+    with Service(folder) as service:
+        Study(service.url, "m").create(TABLES, seed=3, method="random")
+        threads = [threading.Thread(target=work, args=(service.url, k)) for k in range(clients)]
+        for thread in threads:
+            thread.start()
+        draws = random.Random(0)
+        for _ in range(kills):
+            time.sleep(draws.uniform(0.05, 1.0))
+            service.kill()
+            service.start()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        service.kill()
+    assert not errors
+    path = folder / "m.npz"
+    optimizer = Optimizer.load(path)
+    assert len(told) > 10 * kills / 5
+    for number, params in asked.items():
+        assert optimizer.trials[number].params == params
+    for number, value in told.items():
+        assert optimizer.trials[number].value == value
+    assert {t.number for t in optimizer.trials if t.value is not None} == set(told)
+    assert len(set(optimizer.book.ended)) == len(optimizer.book.ended)
+    units = [t.unit.tobytes() for t in optimizer.trials]
+    assert len(set(units)) == len(units)
+    found = verify(path)
+    assert (found.different, found.given) == ((), 0)
+
+
+def test_nothing_is_lost_doubled_or_changed_by_kills(tmp_path) -> None:
+    crowd_killed(tmp_path / "s", clients=6, kills=4)
+
+
+@pytest.mark.hostile
+@pytest.mark.timeout(3600)
+def test_nothing_is_lost_doubled_or_changed_by_two_hundred_kills(tmp_path) -> None:
+    crowd_killed(tmp_path / "s", clients=12, kills=200)
+
+
+def test_a_stand_by_takes_over_and_a_second_owner_is_refused(tmp_path) -> None:
+    with Service(tmp_path / "s") as first:
+        study = Study(first.url, "m", client="c")
+        study.create(TABLES, seed=3)
+        (trial,) = study.ask()
+        second = Service(tmp_path / "s")
+        second.start(wait=False)
+        assert second.process.wait(60) == 2
+        second.start("--standby", wait=False)
+        time.sleep(1.0)
+        assert not second.answers()
+        first.kill()
+        until = time.monotonic() + 60
+        while not second.answers() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert Study(second.url, "m", client="c").ask() == [trial]
+        second.kill()
+        second.log.close()
+    assert b"is in use by process" in (tmp_path / f"s-{second.port}.log").read_bytes()
+
+
+def test_asks_and_tells_may_be_sent_again(web) -> None:
+    begun(web)
+    first = web.post("/studies/m/ask", json={"client": "a", "n": 2}).json()
+    assert web.post("/studies/m/ask", json={"client": "a", "n": 2}).json() == first
+    assert web.post("/studies/m/ask", json={"client": "a"}).json() == first[:1]
+    told = [web.post("/studies/m/tell", json={"number": 0, "value": 2.5}) for _ in range(2)]
+    assert [t.status_code for t in told] == [200, 200]
+    again = web.post("/studies/m/tell", json={"number": 0, "value": 2.0})
+    assert (again.status_code, again.json()["detail"][:24]) == (409, "trial 0 was told before,")
+    assert [t["number"] for t in web.post("/studies/m/ask", json={"client": "a", "n": 2}).json()] == [1, 2]
+    assert web.post("/studies/m/heartbeat", json={"client": "a"}).json() == [1, 2]
+    for _ in range(2):
+        assert web.post("/studies/m/forget", json={"number": 1}).status_code == 200
+    assert web.post("/studies/m/tell", json={"number": 2, "error": "it broke"}).json()["state"] == "failed"
+    assert web.get("/studies/m/best").json()["value"] == 2.5
+    begun(web)  # the same again is the same study
+    other = web.post("/studies", json={"name": "m", "space": TABLES, "seed": 4})
+    assert other.status_code == 409
+    assert "it holds seed = 3, this run asks for 4" in other.json()["detail"]
+
+
+def test_what_is_known_is_what_the_file_says(web, tmp_path) -> None:
+    begun(web, budget=12)
+    for _ in range(12):
+        (trial,) = web.post("/studies/m/ask", json={"client": "a"}).json()
+        web.post("/studies/m/tell", json={"number": trial["number"], "value": cost(**trial["params"])})
+    (tmp_path / "copy.npz").write_bytes(web.get("/studies/m/export").content)
+    optimizer = Optimizer.load(tmp_path / "copy.npz")
+    assert web.get("/studies/m/best").json()["params"] == optimizer.recommend()
+    assert web.get("/studies/m/certificate").json() == optimizer.certificate.to_json()
+    assert web.get("/studies/m/outlook").json()["words"] == f"{optimizer.outlook} {optimizer.certificate}"
+    assert web.get("/studies").json() == ["m"]
+    state = web.get("/studies/m/state").json()
+    assert (state["done"], state["planned"], state["best"]) == (12, 12, optimizer.best.value)
+
+
+def test_a_lost_client_s_trial_goes_to_the_next_one_and_its_own_word_still_counts(tmp_path) -> None:
+    folder = Folder(tmp_path / "studies", lost_after=0.6)
+    with TestClient(app_of(folder), base_url="http://127.0.0.1") as web:
+        begun(web)
+        (trial,) = web.post("/studies/m/ask", json={"client": "a"}).json()
+        assert web.post("/studies/m/ask", json={"client": "b"}).json()[0]["number"] == 1
+        time.sleep(1.8)
+        web.post("/studies/m/heartbeat", json={"client": "b"})
+        (same,) = web.post("/studies/m/ask", json={"client": "c"}).json()
+        assert (same["number"], same["params"], same["client"]) == (0, trial["params"], "c")
+        assert web.post("/studies/m/tell", json={"number": 0, "value": 1.0, "client": "a"}).status_code == 200
+        assert web.post("/studies/m/tell", json={"number": 0, "value": 1.5, "client": "c"}).status_code == 409
+    folder.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/studies", {"name": "../up", "space": TABLES}, 422, "a study is called by up to 64 letters"),
+        ("/studies", {"name": ".x", "space": TABLES}, 422, "a study is called"),
+        ("/studies", {"name": "a" * 65, "space": TABLES}, 422, "a study is called"),
+        ("/studies", {"name": "n", "space": {}}, 422, ""),
+        ("/studies", {"name": "n", "space": {"x": {"type": "__import__"}}}, 422, "type must be one of"),
+        ("/studies", {"name": "n", "space": {"x": {"type": "float", "low": 1, "high": 0}}}, 422, "x"),
+        ("/studies", {"name": "n", "space": TABLES, "method": "os:system"}, 422, "method"),
+        ("/studies", {"name": "n", "space": TABLES, "storage": "/etc/passwd"}, 422, "storage: Extra inputs"),
+        ("/studies", {"name": "n", "space": {**TABLES, "where": ["__import__('os').system('ls')"]}}, 422, ""),
+        (
+            "/studies",
+            {"name": "n", "space": {f"x{i}": TABLES["lr"] for i in range(2001)}},
+            422,
+            "at most 2000 parameters",
+        ),
+        ("/studies/none/ask", {}, 404, "there is no study 'none'"),
+        ("/studies/%2e%2e%2fm/ask", {}, 404, ""),
+        ("/studies/m/ask", {"n": 10**9}, 422, "n: Input should be less than or equal to 1000"),
+        ("/studies/m/tell", {"number": 99, "value": 1}, 422, "there is no trial 99"),
+        ("/studies/m/tell", {"number": 0, "value": "x"}, 422, "value"),
+        ("/studies/m/tell", {"number": 0, "value": 1, "var": -1}, 422, "var"),
+        ("/studies/m/tell", {"number": 0, "value": 1, "constraints": [1]}, 422, "this run has 0 constraints"),
+        ("/studies/m/tell", [], 422, ""),
+    ],
+)
+def test_wrong_calls_get_a_sentence_and_change_nothing(web, tmp_path, path, body, status: int, words: str) -> None:
+    begun(web)
+    web.post("/studies/m/ask", json={})
+    before = web.get("/studies/m/export").content
+    said = web.post(path, json=body)
+    assert said.status_code == status
+    assert words in said.json()["detail"]
+    assert str(tmp_path) not in said.text
+    assert "Traceback" not in said.text
+    assert web.get("/studies/m/export").content == before
+    assert sorted(p.name for p in (tmp_path / "studies").iterdir() if not p.name.startswith(".")) == ["m.npz"]
+
+
+def test_too_much_is_refused(tmp_path) -> None:
+    folder = Folder(tmp_path / "studies")
+    with TestClient(app_of(folder, Rules(rate=5.0)), base_url="http://127.0.0.1") as web:
+        big = web.post("/studies", content=b" " * (MOST_BYTES + 1), headers={"Content-Type": "application/json"})
+        assert big.status_code == 413
+        chunked = web.post("/studies", content=iter([b"{}"]))
+        assert chunked.status_code == 413
+        assert [web.get("/studies").status_code for _ in range(8)].count(429) >= 3
+        time.sleep(1.1)
+        assert web.get("/studies").status_code == 200
+    folder.close()
+
+
+def test_tokens_open_all_studies_or_one(tmp_path) -> None:
+    folder = Folder(tmp_path / "studies")
+    rules = Rules({"all-of-them-0123456789": "", "only-m-0123456789abcdef": "m"}, hosts=("127.0.0.1",))
+    with TestClient(app_of(folder, rules), base_url="http://127.0.0.1") as web:
+        every, one = ({"Authorization": f"Bearer {token}"} for token in rules.tokens)
+        for name in ("m", "n"):
+            assert web.post("/studies", json={"name": name, "space": TABLES}, headers=every).status_code == 200
+        assert web.post("/studies/m/ask", json={}, headers=one).status_code == 200
+        for path, headers in (("/studies/n/ask", one), ("/studies/m/ask", {}), ("/studies", one), ("/docs", {})):
+            assert web.post(path, json={}, headers=headers).status_code == 401
+        for wrong in ("Bearer x", "Bearer", "Basic all-of-them-0123456789", "Bearer ünï"):
+            assert web.get("/studies", headers={"Authorization": wrong.encode()}).status_code == 401
+        assert web.get("/studies", headers={**every, "Host": "evil.example"}).status_code == 400
+    folder.close()
+
+
+def test_a_disk_that_fails_answers_nothing_that_it_does_not_hold(tmp_path, monkeypatch) -> None:
+    folder = Folder(tmp_path / "studies")
+    with TestClient(app_of(folder), base_url="http://127.0.0.1") as web:
+        begun(web)
+        (trial,) = web.post("/studies/m/ask", json={"client": "a"}).json()
+        from regretless.files import checkpoint
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device", "/secret/place")
+
+        monkeypatch.setattr(checkpoint, "append", full)
+        for body, path in (({"number": 0, "value": 1.0}, "tell"), ({"client": "b"}, "ask")):
+            said = web.post(f"/studies/m/{path}", json=body)
+            assert (said.status_code, "secret" in said.text) == (503, False)
+        monkeypatch.undo()
+        assert web.post("/studies/m/ask", json={"client": "a"}).json() == [trial]
+        assert web.post("/studies/m/tell", json={"number": 0, "value": 2.0}).json()["value"] == 2.0
+    folder.close()
+
+
+def test_what_breaks_inside_is_no_stranger_s_business(tmp_path, monkeypatch) -> None:
+    folder = Folder(tmp_path / "studies")
+    app = app_of(folder)
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as web:
+        begun(web)
+        monkeypatch.setattr(Optimizer, "recommend", lambda self: 1 / 0)
+        web.post("/studies/m/ask", json={})
+        web.post("/studies/m/tell", json={"number": 0, "value": 2.0})
+        said = web.get("/studies/m/best")
+        assert said.status_code == 500
+        assert said.json() == {"detail": "the service failed; its log says why"}
+    folder.close()
+
+
+def test_calls_are_described_and_a_client_says_what_was_wrong(tmp_path) -> None:
+    with Service(tmp_path / "s") as service:
+        with urllib.request.urlopen(f"{service.url}/openapi.json") as answer:
+            paths = json.load(answer)["paths"]
+        assert {"/studies", "/studies/{name}/ask", "/studies/{name}/tell", "/studies/{name}/best"} <= set(paths)
+        with pytest.raises(ServiceError, match="there is no study 'none'"):
+            Study(service.url, "none").ask()
+        request = urllib.request.Request(f"{service.url}/studies", b'{"name": "x"}', {"Content-Type": "text/plain"})
+        with pytest.raises(urllib.error.HTTPError, match="422"):  # a form of another page
+            urllib.request.urlopen(request)

@@ -1,0 +1,204 @@
+"""A run in a file, asked and told from outside: by shell commands, on sheets, by several processes at once."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import regretless as rg
+from regretless.cli import main
+from regretless.optimizer import Optimizer
+from regretless.serve.lease import Lease
+from regretless.serve.study import Study, begin
+from regretless.serve.verify import verify
+
+SPACE = ("--float", "lr:3e-5:0.7:log", "--int", "value:17:900:log", "--choice", 'act=re lu,"a,b",$(x)')
+OWN = {
+    "lr": rg.Float(3e-5, 0.7, log=True),
+    "value": rg.Int(17, 900, log=True),
+    "act": rg.Choice(["re lu", "a,b", "$(x)"]),
+}
+
+
+def cost(lr: float, value: int, act: str) -> float:
+    return abs(lr - 0.01) + value / 900 + len(act) / 10
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def call(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, [*map(str, arguments)])
+    assert done.exit_code == code, done.output
+    return done.stdout if code == 0 else done.output
+
+
+def test_a_shell_gets_the_points_of_minimize() -> None:
+    call("ask", "run.npz", *SPACE, "--seed", "3", "--budget", "10")
+    call("tell", "run.npz", "0", cost(**Optimizer.load("run.npz").trials[0].params))
+    for _ in range(9):
+        trial = json.loads(call("ask", "run.npz", "--json"))
+        said = json.loads(call("tell", "run.npz", trial["number"], cost(**trial["params"]), "--json"))
+        assert said["value"] == cost(**trial["params"])
+    whole = rg.minimize(cost, OWN, trials=10, seed=3, progress=False)
+    assert [t.params for t in Optimizer.load("run.npz").trials] == [t.params for t in whole.trials]
+    found = json.loads(call("best", "run.npz", "--json"))
+    assert (found["params"], found["value"]) == (whole.params, whole.value)
+    assert "10 of 10 proposals are equal" in call("verify", "run.npz")
+    assert json.loads(call("outlook", "run.npz", "--json"))["words"] == f"{whole.outlook} {whole.certificate}"
+
+
+def test_a_sheet_goes_to_the_laboratory_and_back() -> None:
+    sheet = call("ask", "lab.npz", *SPACE, "--seed", "1", "-n", "6", "--csv")
+    rows = list(csv.DictReader(sheet.splitlines()))
+    assert [int(row["number"]) for row in rows] == list(range(6))
+    assert list(rows[0]) == ["number", "lr", "params_value", "act", "value", "var", "error"]
+    for row, value in zip(rows, ["0.5", "", "-2e-3", "", "1", "7"], strict=True):
+        row["value"] = value
+    rows[3]["error"] = "it boiled over"
+    rows[4]["lr"] = f"{float(rows[4]['lr']):.17e}"  # a spreadsheet writes numbers its own way
+    write(rows)
+    assert call("tell", "lab.npz", "--csv", "sheet.csv").count("\n") == 5
+    trials = Optimizer.load("lab.npz").trials
+    assert [t.value for t in trials] == [0.5, None, -2e-3, None, 1.0, 7.0]
+    assert [t.state for t in trials][1:4] == ["pending", "done", "failed"]
+    rows[1]["value"] = "3"
+    write(rows)
+    assert call("tell", "lab.npz", "--csv", "sheet.csv") == "1: value 3.0\n"  # the others are no news
+    rows[1]["value"] = "4"
+    write(rows)
+    assert "line 3" not in call("tell", "lab.npz", "--csv", "sheet.csv", code=2)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "words"),
+    [("act", "other", "act is 'other' and was"), ("number", "77", "there is no trial 77"), ("value", "x", "could not")],
+)
+def test_a_wrong_row_tells_nothing_at_all(column: str, text: str, words: str) -> None:
+    rows = list(csv.DictReader(call("ask", "lab.npz", *SPACE, "--seed", "1", "-n", "3", "--csv").splitlines()))
+    for row in rows:
+        row["value"] = "1"
+    rows[2][column] = text
+    write(rows)
+    said = call("tell", "lab.npz", "--csv", "sheet.csv", code=2)
+    assert "sheet.csv, line 4" in said
+    assert words in said
+    assert [t.state for t in Optimizer.load("lab.npz").trials] == ["pending"] * 3
+
+
+def write(rows: list[dict[str, str]]) -> None:
+    with open("sheet.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_replicates_edits_and_withdrawals() -> None:
+    call("ask", "run.npz", *SPACE, "--seed", "3", "-n", "4")
+    for number, value in enumerate([1.0, 0.3, 2.0, 4.0]):
+        call("tell", "run.npz", number, value)
+    call("ask", "run.npz")
+    call("tell", "run.npz", "0", "1.25", "--again")
+    call("tell", "run.npz", "1", "-0.5", "--correct")
+    call("tell", "run.npz", "2", "--withdraw")
+    call("tell", "run.npz", "4", "--withdraw")
+    call("tell", "run.npz", "--params", "lr=0.01", "--params", "value=20", "--params", "act=a,b", "0.25")
+    optimizer = Optimizer.load("run.npz")
+    assert [t.value for t in optimizer.trials] == [1.0, -0.5, None, 4.0, None, 1.25, 0.25]
+    assert optimizer.trials[5].params == optimizer.trials[0].params
+    assert optimizer.trials[6].params == {"lr": 0.01, "value": 20, "act": "a,b"}
+    assert (len(optimizer.history), len(optimizer.history.failed), len(optimizer.history.pending)) == (5, 0, 0)
+    same = Optimizer(OWN, seed=3)
+    for trial in optimizer.trials:
+        same.adopt(trial.params)
+    for number in optimizer.book.ended:
+        if optimizer.trials[number].value is None:
+            same.forget(number)
+        else:
+            same.tell(number, optimizer.trials[number].value)
+    assert json.loads(call("ask", "run.npz", "--json"))["params"] == same.ask().params
+    found = verify("run.npz")
+    assert (found.different, found.equal) == ((), 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("tell", "run.npz", "0"), "tell takes the number of a setting and its value"),
+        (("tell", "run.npz", "0", "1", "--failed"), "tell takes the number"),
+        (("tell", "run.npz", "9", "1"), "there is no trial 9"),
+        (("tell", "run.npz", "1", "3"), "trial 1 was told before, and something else (value 2.0)"),
+        (("tell", "run.npz", "0", "3", "--again", "--correct"), "exclude each other"),
+        (("tell", "run.npz", "--params", "no=1", "3"), "write NAME=VALUE with one of the parameters lr, value, act"),
+        (("ask", "none.npz"), "there is no run none.npz"),
+        (("ask", "run.npz", "--int", "n:0:3"), "belongs to another run"),
+    ],
+)
+def test_slips_are_one_sentence_and_change_nothing(arguments: tuple, words: str) -> None:
+    call("ask", "run.npz", *SPACE, "--seed", "3", "-n", "2")
+    call("tell", "run.npz", "1", "2")
+    before = Optimizer.load("run.npz").to_bytes()
+    said = call(*arguments, code=2)
+    assert words in said
+    assert said.count("\n") == 1
+    assert Optimizer.load("run.npz").to_bytes() == before
+
+
+def test_a_client_is_given_its_open_setting_again_and_nobody_else_is() -> None:
+    first = json.loads(call("ask", "run.npz", *SPACE, "--seed", "3", "--client", "a", "--json"))
+    assert json.loads(call("ask", "run.npz", "--client", "a", "--json")) == first
+    other = json.loads(call("ask", "run.npz", "--client", "b", "--json"))
+    nobody = [json.loads(call("ask", "run.npz", "--json"))["number"] for _ in range(2)]
+    assert [first["number"], other["number"], *nobody] == [0, 1, 2, 3]
+    call("tell", "run.npz", "0", "1")
+    assert json.loads(call("ask", "run.npz", "--client", "a", "--json"))["number"] == 4
+
+
+def test_shells_at_once_share_a_file_without_losing_anything(tmp_path) -> None:
+    call("ask", "run.npz", "--float", "x:0:1", "--seed", "3", "--method", "random")
+    number = f"{sys.executable} -c 'import json, sys; print(json.load(sys.stdin)[\"number\"])'"
+    line = f"n=$({sys.executable} -m regretless ask run.npz --json | {number}); "
+    line += f"{sys.executable} -m regretless tell run.npz $n $n"
+    shells = [subprocess.Popen(["sh", "-c", line], stdout=subprocess.DEVNULL) for _ in range(4)]
+    assert [shell.wait(120) for shell in shells] == [0] * 4
+    trials = Optimizer.load("run.npz").trials
+    assert [t.value for t in trials] == [None, 1.0, 2.0, 3.0, 4.0]
+    assert verify("run.npz").equal == 5
+
+
+def test_a_file_has_one_owner_and_the_next_takes_over_when_it_dies(tmp_path) -> None:
+    Optimizer(OWN, seed=1).save("run.npz")
+    hold = "from regretless.serve.lease import Lease; import time; own = Lease('run.npz'); "
+    hold += "print(1, flush=True); time.sleep(60)"
+    other = subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    other.stdout.readline()
+    with pytest.raises(BlockingIOError, match=f"run.npz is in use by process {other.pid}"):
+        Study("run.npz", seconds=0.2)
+    other.kill()
+    other.wait()
+    with Study("run.npz", seconds=5):
+        pass
+    Lease("run.npz").close()
+
+
+def test_plain_values_describe_a_run_and_nothing_else() -> None:
+    made = begin(
+        {"x": {"type": "float", "low": 1, "high": 9}, "y": {"type": "float", "low": 1, "high": 9}, "where": ["x < y"]}
+    )
+    assert list(made.space.names) == ["x", "y"]
+    assert made.ask().params["x"] < 9
+    for space in (
+        {"x": {"type": "os.system"}},
+        {"x": [1, 2]},
+        {"x": {"type": "float", "low": 0, "high": 1, "prior": "f"}},
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            begin(space)
+    with pytest.raises(ValueError, match="method"):
+        begin({"x": {"type": "float", "low": 1, "high": 9}}, method="os:system")
