@@ -125,7 +125,7 @@ def weighted_quantile(v: Array, w: Array, levels: Array) -> Array:
 
 
 def net(
-    rows: Rows, *, width: int = 48, epochs: int = 24, seeds: int = SEEDS, decay: float = 1e-4, drop: float = 0.03
+    rows: Rows, *, width: int = 32, epochs: int = 12, seeds: int = SEEDS, decay: float = 1e-4, drop: float = 0.03
 ) -> Forecaster:
     """Small nets with one hidden layer more than one, trained by the pinball loss and a cross-entropy."""
     import torch

@@ -129,7 +129,8 @@ class Forecasts:
                 unknown = [nothing_known(m, _why_not(now), now.noise) for m in trials]
                 return tuple(Outlook(start, task.direction, forecast) for forecast in unknown)
             backtest = self._backtest(now)
-            fan = now.forecasts(sorted({*GRID, *trials}), max(backtest.tail, 0.0))
+            furthest = max(2 * trials[0], *trials)
+            fan = now.forecasts(sorted({*(m for m in GRID if m <= furthest), *trials}), max(backtest.tail, 0.0))
         near = tuple(fan[m] for m in sorted(fan) if m <= 2 * trials[0])
         return tuple(Outlook(start, task.direction, fan[m], backtest, near) for m in trials)
 
@@ -146,7 +147,7 @@ class Forecasts:
         level[now.seen.feasible] = now.levels
         looks, share, allowed = [], 1.0 - USUAL, 1.0 - USUAL
         for then, later in itertools.pairwise(self._moments):
-            if then.reach > 0:
+            if then.reach > 0:  # so both have a recommended setting
                 low, high = then.interval(min(share / allowed, 1.0))
                 gain = max(0.0, float(level[later.row] - level[then.row]))
                 looks.append(Look(then.count, later.count - then.count, low, high, gain))
@@ -163,14 +164,10 @@ class _Moment:
         """When the next look comes."""
         self.levels = levels(seen, self.gp)
         self.best = int(np.argmax(self.levels)) if len(self.levels) else None
+        self.row = -1 if self.best is None else int(np.flatnonzero(seen.feasible)[self.best])
+        """The row of the recommended setting."""
         self.reach = reach(self.levels)
         self._intervals: dict[float, tuple[float, float]] = {}
-
-    @property
-    def row(self) -> int:
-        """The row of the recommended setting; there is one."""
-        assert self.best is not None
-        return int(np.flatnonzero(self.seen.feasible)[self.best])
 
     @property
     def noise(self) -> float | None:

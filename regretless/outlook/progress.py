@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from regretless.basics.streams import keyed_generator
 from regretless.history import History
 from regretless.models.gp.kernels import squared_distances
-from regretless.models.gp.posterior import GP
+from regretless.models.gp.posterior import GP, factor_with_jitter
 from regretless.models.gp.sobol import sobol_points
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
@@ -113,7 +113,7 @@ def reach(v: Array) -> float:
     if len(v) == 0:
         return 0.0
     top = float(v.max())
-    return top - float(np.median(v)) or top - float(v.min())
+    return top - _quantile(v, 0.5) or top - float(v.min())
 
 
 def features(seen: Seen, gp: GP | None, horizons: Sequence[float]) -> Array:
@@ -129,6 +129,14 @@ def features(seen: Seen, gp: GP | None, horizons: Sequence[float]) -> Array:
 
 def _log(share: Array | float) -> Array:
     return np.log10(np.maximum(share, LEAST))
+
+
+def _quantile(v: Array, level: float) -> float:
+    """That of values v (k), by one sort: NumPy's own takes ten times as long for so few."""
+    ordered = np.sort(v)
+    at = level * (len(v) - 1)
+    low = int(at)
+    return float(ordered[low] + (at - low) * (ordered[min(low + 1, len(v) - 1)] - ordered[low]))
 
 
 def _of_curve(seen: Seen, v: Array, S: float, m: Array) -> Array:
@@ -151,7 +159,7 @@ def _of_curve(seen: Seen, v: Array, S: float, m: Array) -> Array:
         _log((best[steps[-1]] - best[steps[-1] - 1]) / S) if len(steps) else 0.0,
         float((steps >= 3 * k / 4).sum()) / max(1.0, k / 4), float((steps >= k / 2).sum()) / max(1.0, k / 2),
         _log((ordered[0] - ordered[min(1, k - 1)]) / S), _log((ordered[0] - ordered[min(k - 1, k // 10)]) / S),
-        _log((best[-1] - float(np.median(recent))) / S), _log(float(np.ptp(recent)) / S),
+        _log((best[-1] - _quantile(recent, 0.5)) / S), _log(float(np.ptp(recent)) / S),
         float((v >= best[-1] - LEAST * S).sum() - 1) / k, _log(S / float(np.ptp(v))), seen.failed,
         1.0 - float(seen.feasible.mean()), 0.0 if math.isinf(size) else 1.0 / max(1.0, math.log10(size)),
         0.0 if math.isinf(size) else min(1.0, n / size), 0.0 if math.isinf(size) else 1.0,
@@ -187,11 +195,12 @@ def _of_model(seen: Seen, gp: GP, v: Array, S: float) -> Array:
     at_best = math.sqrt(float(gp.mean_var(usable[[at]])[1][0]))
     return np.array([
         _log(expected[:ANYWHERE].max()), _log(expected[ANYWHERE:].max()), _log(max(0.0, float(drawn.mean())) * unit),
-        *_log(np.maximum(0.0, np.quantile(drawn, (0.8, 0.95))) * unit), _log(float(np.median(sd[:ANYWHERE])) * unit),
-        _log(at_best * unit), _log(noise * unit), math.log10(float(np.median(scales))),
-        math.log10(float(scales.max() / scales.min())), _log(max(0.0, float(mean.max()) - lead) * unit),
+        _log(max(0.0, _quantile(drawn, 0.8)) * unit), _log(max(0.0, _quantile(drawn, 0.95)) * unit),
+        _log(_quantile(sd[:ANYWHERE], 0.5) * unit), _log(at_best * unit), _log(noise * unit),
+        math.log10(_quantile(scales, 0.5)), math.log10(float(scales.max() / scales.min())),
+        _log(max(0.0, float(mean.max()) - lead) * unit),
         _log(max(0.0, (float(v.max()) - gp.offset) / gp.scale - lead) * unit), _log(float(apart.min())),
-        _log(float(np.median(distance[-5:]))),
+        _log(_quantile(distance[-5:], 0.5)),
     ])  # fmt: skip
 
 
@@ -229,6 +238,14 @@ def _draws(gp: GP, places: Array, mean: Array) -> Array:
     K = factor.kernel.base(squared_distances(W, W))
     factor.kernel.add_trend(K, Z, Z, gp.hyper.quadratic)
     V = factor.lower(factor.cross(places))
-    values, vectors = np.linalg.eigh(K - V @ V.T)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return np.asarray(mean + math.sqrt(gp.signal) * _normal()[:, : len(places)] @ root.T)
+    U, _ = factor_with_jitter(lambda jitter: _upper(K - V @ V.T, jitter))
+    return np.asarray(mean + math.sqrt(gp.signal) * _normal()[:, : len(places)] @ U)
+
+
+def _upper(A: Array, jitter: float) -> tuple[Array, int]:
+    """U with U'U = A + jitter I, and 0 where there is one."""
+    from scipy.linalg import lapack
+
+    A.ravel()[:: len(A) + 1] += jitter
+    U, info = lapack.dpotrf(A, lower=0, clean=1)
+    return np.asarray(U), int(info)
