@@ -32,6 +32,8 @@ from regretless.task import Task
 
 RATE = 0.1
 """How far one look moves the share of misses that is asked of the model."""
+LEAST_VALUES = 4
+"""The values of feasible settings that a forecast needs: the nets were fitted to runs with as many or more."""
 FIRST_LOOK, APART = 5, 4
 """The first look comes after this many values, and every further one after a quarter more (at least two)."""
 GRID = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 130, 210)
@@ -125,7 +127,7 @@ class Forecasts:
             self._look(seen)
             now = _Moment(seen, self._model)
             start = None if now.best is None else task.sign * float(now.levels[now.best])
-            if not now.reach > 0:
+            if not now.tells:
                 unknown = [nothing_known(m, _why_not(now), now.noise) for m in trials]
                 return tuple(Outlook(start, task.direction, forecast) for forecast in unknown)
             backtest = self._backtest(now)
@@ -147,7 +149,7 @@ class Forecasts:
         level[now.seen.feasible] = now.levels
         looks, share, allowed = [], 1.0 - USUAL, 1.0 - USUAL
         for then, later in itertools.pairwise(self._moments):
-            if then.reach > 0:  # so both have a recommended setting
+            if then.tells:  # so both have a recommended setting
                 low, high = then.interval(min(share / allowed, 1.0))
                 gain = max(0.0, float(level[later.row] - level[then.row]))
                 looks.append(Look(then.count, later.count - then.count, low, high, gain))
@@ -167,6 +169,8 @@ class _Moment:
         self.row = -1 if self.best is None else int(np.flatnonzero(seen.feasible)[self.best])
         """The row of the recommended setting."""
         self.reach = reach(self.levels)
+        self.tells = self.reach > 0 and len(self.levels) >= LEAST_VALUES
+        """Whether anything can be forecast."""
         self._intervals: dict[float, tuple[float, float]] = {}
 
     @property
@@ -200,4 +204,5 @@ def _why_not(now: _Moment) -> str:
         return "no trial has a value"
     if not len(now.levels):
         return "no setting keeps all constraints"
-    return "there is one value" if len(now.levels) == 1 else "all values are equal"
+    few = len(now.levels) < LEAST_VALUES
+    return f"{len(now.levels)} values are too few" if few else "all values are equal"

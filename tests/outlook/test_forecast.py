@@ -74,7 +74,7 @@ def test_a_sentence_says_median_interval_and_error() -> None:
     assert [shown(g) for g in (0.0, 1234.5, 0.00012345, math.inf)] == ["0", "1200", "0.00012", "any amount"]
 
 
-@pytest.mark.parametrize("values", [[], [1.0], [2.5] * 12, [math.nan] * 3])
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0, 3.0], [2.5] * 12, [math.nan] * 3])
 def test_a_run_that_has_shown_nothing_is_answered(values: list[float]) -> None:
     opt = Optimizer(SPACE, "random", seed=0)
     for value in values:
