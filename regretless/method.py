@@ -45,6 +45,17 @@ need more than one."""
 FAILED_NEARBY = 1e-3
 """How close, in every coordinate, a proposal may come to a failed point; the border between failures and successes can
 still be traced finely."""
+CROWD = 32
+"""So many points may be under way before the next one keeps its distance from them: as many refine one place together
+without loss (docs/lab/crowds.md)."""
+APART = 0.1
+"""The distance in the unit cube that proposals beside very many others keep from them."""
+THINNED = 0.25
+"""In few dimensions the distance is at most this share of what so many evenly spread points would have."""
+RESOLVED = 0.25
+"""Beside values so far apart as this one's neighbours, points at half of that distance still tell something new."""
+STEPS_ASIDE, LONGER = 64, 1.1
+"""How often a point aside of the crowd is looked for, and how much further each time."""
 BELIEVED = 5
 """A prior decides 5 / (10 + n) of the proposals after n values of a method that cannot weigh it; chosen by hand."""
 FIXED_DRAWS = 2**63
@@ -201,6 +212,11 @@ class Method(ABC):
         """Whether this method may propose a known point of a finite space again, because its values are noisy."""
         return False
 
+    def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
+        """Whether this ask keeps its distance from many points under way; a search whose own spread says how close its
+        points lie does not."""
+        return not self.traits.model_free
+
     def _weighs_belief(self, history: History) -> bool:
         """Whether proposals for this history weigh the user's prior."""
         return self.traits.belief
@@ -246,7 +262,10 @@ def next_points(method: Method, history: History, n: int = 1, *, step: int, cube
         for i in range(n):
             rng = method._draws.at(int(step) + i)
             proposal = np.asarray(_believed(method, history, part, rng), dtype=np.float64).reshape(method.dim)
-            x = _distinct(part.allowed(proposal[None])[0], history, part, rng)
+            x = part.allowed(proposal[None])[0]
+            if len(history.pending) > CROWD and method._keeps_apart(history, part, rng.step):
+                x = _out_of_the_crowd(x, history, part, rng)
+            x = _distinct(x, history, part, rng)
             x = x if cube is None else method.cube.snap(x)  # pins may make other parts follow
             points.append(x)
             if i + 1 < n:
@@ -261,6 +280,45 @@ def _believed(method: Method, history: History, cube: Cube, rng: Draws) -> Array
         if draws.random() < BELIEVED / (2.0 * BELIEVED + len(history)):
             return np.asarray(cube.belief.drawn(draws.random((1, cube.dim)))[0])
     return method.propose(history, cube, rng)
+
+
+def _out_of_the_crowd(x: Array, history: History, cube: Cube, rng: np.random.Generator) -> Array:
+    """A canonical point near x (d) that keeps its distance from the many points under way; x itself where it does, is
+    evaluated again on purpose, or has no line to move along."""
+    free = ~cube.held(x)
+    apart = room_between(x, history, int(free.sum()))
+    if history.is_settled(x) or apart == 0.0:
+        return x
+    point = x
+    for step in range(STEPS_ASIDE):
+        if _distances(history.pending, point).min() >= apart:
+            return point
+        aside = np.where(free, rng.standard_normal(len(x)), 0.0)
+        aside *= apart * LONGER**step / np.sqrt((aside**2).sum())
+        point = cube.allowed((x + aside)[None])[0]
+    return x
+
+
+def room_between(x: Array, history: History, lines: int) -> float:
+    """How far from all points under way the next one lies that was to be x (d), of which so many coordinates are free
+    lines.
+
+    Few workers refine one place together, which is worth their evaluations; a crowd of them repeats it. Where values
+    lie close to each other already, the next ones may lie closer: x has its neighbour number `lines` + 1 among them as
+    far away as the values around it tell apart.
+    """
+    pending = len(history.pending)
+    if pending <= CROWD or lines == 0:
+        return 0.0
+    room = (1.0 - CROWD / pending) * min(APART, THINNED * pending ** (-1.0 / lines))
+    if lines < len(history):
+        room = min(room, RESOLVED * float(np.partition(_distances(history.X, x), lines)[lines]))
+    return room
+
+
+def _distances(X: Array, x: Array) -> Array:
+    """How far each of X (n x d) lies from x (d), n."""
+    return np.asarray(np.sqrt(((X - x) ** 2).sum(axis=1)))
 
 
 def _distinct(x: Array, history: History, cube: Cube, rng: np.random.Generator) -> Array:

@@ -91,6 +91,9 @@ class Auto(Method):
     def warm_from(self, history: History, state: Mapping[str, Any]) -> None:
         self._answering(history).warm_from(history, state)
 
+    def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
+        return self._part(table.proposer(self._situation(history, cube, step)))._keeps_apart(history, cube, step)
+
     def _weighs_belief(self, history: History) -> bool:
         """The evolutions alone do not."""
         evolutions = table.EVOLUTION, table.FRONT_EVOLUTION

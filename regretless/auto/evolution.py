@@ -40,6 +40,9 @@ class Evolution(Method):
         super().__init__(cube, seed=seed, budget=budget)
         self._strategy, self._is_noisy = CMAES(self.cube, seed=seed, budget=budget), is_noisy
 
+    def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
+        return False
+
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         leap = self.leap(history, cube, rng.step)
         return self._strategy.propose(history, cube, rng) if leap is None else leap

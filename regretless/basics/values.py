@@ -46,6 +46,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
+def printable(text: str) -> str:
+    """A text that can be printed and written: halves of surrogate pairs, which no encoding has, stand as their
+    numbers."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def checked_value(value: Any) -> float:
     """The number that `Optimizer.tell` was given."""
     if value is None:

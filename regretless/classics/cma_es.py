@@ -56,6 +56,9 @@ class CMAES(Method):
         self._choices = np.flatnonzero(self.cube.categorical)
         self._begin()
 
+    def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
+        return False
+
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         x = self.search(history).draw(rng)
         lacking = self._least_sd**2 - self._search.variances()

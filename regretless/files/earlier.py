@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from regretless.basics.values import as_number, shown
+from regretless.basics.values import as_number, numbers_of, shown
 from regretless.files.checkpoint import read_run, unpack_run
 from regretless.space import Space
 from regretless.space.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of, is_line
@@ -86,8 +86,9 @@ def _of_trial(trial: Any) -> Evaluation | None:
     if state not in ("done", "COMPLETE") or not trial.values:
         return None
     value, *further = trial.values
-    found = trial.constraints if hasattr(trial, "constraints") else trial.system_attrs.get("constraints") or ()
-    constraints = tuple(found[name] for name in sorted(found)) if isinstance(found, Mapping) else tuple(found)
+    found = trial.constraints if hasattr(trial, "constraints") else trial.system_attrs.get("constraints")
+    found = {name: found[name] for name in sorted(found)} if isinstance(found, Mapping) else found
+    constraints = tuple(numbers_of(found) or ())  # another program may have called something else so
     var = getattr(trial, "var", None) if state == "done" else trial.user_attrs.get("regretless:var")
     own = getattr(trial, "further_var", None) or (None,) * len(further)
     more = tuple(map(float, further)), tuple(math.nan if v is None else v for v in own)

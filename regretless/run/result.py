@@ -17,6 +17,7 @@ import numpy as np
 
 from regretless.basics.extras import optional
 from regretless.basics.statefile import write_whole
+from regretless.basics.values import printable
 from regretless.certificate import Certificate
 from regretless.files.earlier import columns_of
 from regretless.method import Method, Recipe
@@ -154,8 +155,8 @@ class Result:
         rows = [*self.params.items(), *told]
         texts = [(str(name), f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in rows]
         cells = "".join(
-            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
-            f'<td style="text-align:left">{html.escape(text)}</td></tr>'
+            f'<tr><th style="text-align:left">{html.escape(printable(name))}</th>'
+            f'<td style="text-align:left">{html.escape(printable(text))}</td></tr>'
             for name, text in texts
         )
         said = str(self.front).replace("\n", "; ") if self.optimizer.task.several else str(self.certificate)
@@ -174,7 +175,7 @@ class Result:
         failures = [f"  {failed} evaluation{'s' * (failed > 1)} failed"] if failed else []
         if self.optimizer.task.several:
             return "\n".join([*lines, f"  {self.value_words}", *failures, str(self.front)])
-        return "\n".join([*lines, f"  {self.value_words}", *failures, f"  {self.certificate}"])
+        return printable("\n".join([*lines, f"  {self.value_words}", *failures, f"  {self.certificate}"]))
 
     # -- files
 
@@ -262,7 +263,10 @@ class Result:
             column: [t.params.get(name) for t in trials]
             for column, name in zip(columns_of(names, {**facts, **more}), names, strict=True)
         }
-        table: pandas.DataFrame = frames.DataFrame({**facts, **params, **more})
+        columns = {**facts, **params, **more}
+        table: pandas.DataFrame = frames.DataFrame(
+            {printable(name): _printed(found) for name, found in columns.items()}
+        )
         return table
 
     def report(self, path: str | Path, *, where: Mapping[str, Any] | None = None) -> Path:
@@ -273,7 +277,7 @@ class Result:
         from regretless.report.run_page import run_page
 
         check_page_name(path)
-        write_whole(path, run_page(self, where).encode())
+        write_whole(path, printable(run_page(self, where)).encode())
         return Path(path)
 
 
@@ -285,6 +289,11 @@ def observed(optimizer: Optimizer, params: Mapping[str, Any]) -> float:
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
     """A setting as JSON can hold it: an infinite label stands as its printed form."""
     return {name: str(x) if isinstance(x, float) and not math.isfinite(x) else x for name, x in params.items()}
+
+
+def _printed(column: Any) -> Any:
+    """A column of a table whose texts every file can hold."""
+    return [printable(x) if isinstance(x, str) else x for x in column] if isinstance(column, list) else column
 
 
 def check_page_name(path: str | Path) -> None:

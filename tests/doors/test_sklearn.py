@@ -11,7 +11,7 @@ import pytest
 from joblib import parallel_config
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score
@@ -431,3 +431,57 @@ def test_a_score_never_promises_more_than_its_metric() -> None:
     assert search.certificate_.upper <= 1.0
     assert search.certificate_.gap <= 1.0 - search.best_score_ + 1e-12
     assert search.certificate_.probes == 3
+
+
+class FailsAbove(LogisticRegression):
+    """Cannot be fitted where C is large."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FailsAbove:
+        if self.C > 1.0:
+            raise ValueError("C is large")
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize(("error_score", "batch"), [(np.nan, 1), (-1.0, 1), (np.nan, 3)])
+def test_failed_settings_are_rows_and_are_warned_of_once(error_score: float, batch: int) -> None:
+    X, y = load_iris(return_X_y=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        search = RegretlessSearchCV(
+            FailsAbove(max_iter=2000), {"C": [1e-3, 3e-2, 0.5, 2.0, 40.0, 900.0]}, n_trials=6, random_state=1,
+            error_score=error_score, batch=batch, return_train_score=True, scoring=["accuracy"], refit="accuracy",
+        ).fit(X, y)  # fmt: skip
+    results = search.cv_results_
+    scale = [1e-3, 3e-2, 0.5, 2.0, 40.0, 900.0]
+    assert [row["C"] for row in results["params"]] == [scale[t.params["C"]] for t in search.optimizer_.trials]
+    failed = np.array([row["C"] > 1 for row in results["params"]])
+    assert failed.sum() == 3
+    assert np.array_equal(results["mean_test_accuracy"][failed], [error_score] * 3, equal_nan=True)
+    assert (results["mean_test_accuracy"][~failed] > 0.5).all()
+    assert (results["mean_fit_time"] > 0).all()
+    assert search.best_params_["C"] <= 1
+    assert sum("non-finite" in str(w.message) for w in told) <= 2 * np.isnan(error_score)  # test and train scores
+    assert [t.state for t in search.optimizer_.trials] == ["failed" if f else "done" for f in failed]
+
+
+def test_rounds_tell_callbacks_which_fit_they_are() -> None:
+    callback = pytest.importorskip("sklearn.callback.tests._utils")
+    X, y = load_iris(return_X_y=True)
+    seen = callback.RecordingCallback()
+    search = RegretlessSearchCV(LogisticRegression(max_iter=2000), {"C": [1e-3, 3e-2, 0.5]}, n_points=2, n_iter=3, cv=4)
+    search.set_callbacks(seen).fit(X, y)
+    assert seen.count_hooks("on_fit_task_begin") == seen.count_hooks("on_fit_task_end") == 1 + 1 + 1 + 3 * 4
+    assert search.optimizer_.book.record.overlapping
+
+
+def test_n_points_is_batch() -> None:
+    X, y = load_iris(return_X_y=True)
+    found = [
+        RegretlessSearchCV(
+            LogisticRegression(max_iter=2000), {"C": stats.uniform(0.1, 3.0)}, n_iter=5, random_state=2, **words
+        ).fit(X, y)
+        for words in ({"n_points": 3}, {"batch": 3})
+    ]
+    assert found[0].cv_results_["params"] == found[1].cv_results_["params"]
+    with pytest.raises(ValueError, match="n_points is another name of batch"):
+        RegretlessSearchCV(LogisticRegression(), {"C": [1.0, 2.0]}, n_points=3, batch=2).fit(X, y)

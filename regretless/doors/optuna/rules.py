@@ -14,6 +14,7 @@ from typing import Any
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from regretless.basics.values import as_number, numbers_of
 from regretless.certificate import Certificate
 from regretless.doors.optuna.trials import direction_of, keep, kept
 from regretless.doors.optuna.workers import probe_steps, ran_together
@@ -121,9 +122,10 @@ def probing_of(study: Study, trials: Sequence[FrozenTrial], space: Iterable[str]
 
 def constraints_of(trial: FrozenTrial) -> dict[str, float]:
     """The values of the constraints of a trial by name, those of a `constraints_func` by position; Optuna keeps
-    either."""
+    either. What another program keeps under their name, and is no list of numbers, is none."""
     listed = trial.system_attrs.get(CONSTRAINTS)
-    found = {str(i): value for i, value in enumerate(listed or ())}
+    numbers = numbers_of(listed) if isinstance(listed, list | tuple) else None
+    found = {str(i): value for i, value in enumerate(numbers or ())}
     prefix = f"{CONSTRAINTS}:"
-    found |= {key.removeprefix(prefix): v for key, v in trial.system_attrs.items() if key.startswith(prefix)}
-    return {name: float(value) for name, value in found.items()}
+    named = {key.removeprefix(prefix): as_number(v) for key, v in trial.system_attrs.items() if key.startswith(prefix)}
+    return found | {name: value for name, value in named.items() if value is not None}

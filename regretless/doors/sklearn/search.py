@@ -4,6 +4,7 @@ that learns from every cross-validation."""
 from __future__ import annotations
 
 import re
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -46,8 +47,8 @@ class RegretlessSearchCV(BaseSearchCV):
 
     Everything scikit-learn's own searches offer works here: `cv_results_`, `best_params_`, `refit`, pipelines with
     `step__parameter`, several metrics. A space of finitely many settings ends when all are evaluated. Settings
-    whose fit fails or scores NaN are told to the method as infeasible; those of a round in which every single fit
-    failed are not listed in `cv_results_`, because scikit-learn gives no results for them.
+    whose fit fails or scores NaN are told to the method as infeasible, and are rows of `cv_results_` with
+    `error_score`.
 
     Args:
         estimator: the estimator to tune.
@@ -67,8 +68,8 @@ class RegretlessSearchCV(BaseSearchCV):
         ceiling: a score that no setting can exceed; "scorer": that of scikit-learn's scorer, where it has one.
         noise_bound: how far noise can carry a score from the truth at most, where that is known.
         fold_noise: tell the noise of each score, judged by how the folds differ (`FoldNoise`).
-        batch: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`, never on
-            `n_jobs`.
+        batch, n_points: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`,
+            never on `n_jobs`.
         random_state: makes the search repeatable.
 
     After `fit`, `optimizer_` is the `Optimizer` with its model, and `certificate_` says how much better the best
@@ -96,6 +97,7 @@ class RegretlessSearchCV(BaseSearchCV):
         refit: Any = True,
         cv: Any = None,
         batch: int = 1,
+        n_points: int | None = None,
         verbose: int = 0,
         pre_dispatch: int | str = "2*n_jobs",
         random_state: Any = None,
@@ -119,11 +121,12 @@ class RegretlessSearchCV(BaseSearchCV):
         self.ceiling = ceiling
         self.noise_bound = noise_bound
         self.batch = batch
+        self.n_points = n_points
         self.random_state = random_state
 
-    def _run_search(self, evaluate_candidates: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
+    def _run_search(self, evaluate_candidates: Callable[..., dict[str, Any]], *, callback_ctx: Any = None) -> None:
         """scikit-learn's hook: proposes settings round by round; the results of all rounds so far come back from
-        each."""
+        each. `callback_ctx`: what tells callbacks of scikit-learn 1.9 where in the search a fit stands."""
         n_trials, batch = self._counts()
         searched = self._search_space()
         whole = isinstance(self.random_state, int | np.integer)
@@ -135,19 +138,24 @@ class RegretlessSearchCV(BaseSearchCV):
         )  # fmt: skip
         optimizer = Optimizer(task, self.method, certify=self.stop is not None and self.stop.asks_gap)
         noise, self.stopped_ = FoldNoise(), None
+        self._rows = _Rows()
+        rounds = _Rounds(self, evaluate_candidates, callback_ctx)
+        results: dict[str, Any] = {}
         if self.stop is not None:
             self.stop.load({})
         while len(optimizer.trials) < n_trials and not optimizer.exhausted and self.stopped_ is None:
             trials = _next_trials(optimizer, min(batch, n_trials - len(optimizer.trials)))
             settings = [searched.setting(trial.params) for trial in trials]
+            began = time.perf_counter()
             try:
-                results = evaluate_candidates(settings)
+                results = rounds.evaluate(settings)
             except ValueError as error:
                 if self.error_score == "raise" or not str(error).lstrip().startswith(EVERY_FIT_FAILED):
                     raise
                 if len(optimizer.trials) >= n_trials and all(t.value is None for t in optimizer.trials):
                     raise
                 warnings.warn(f"{settings}: {error}", FitFailedWarning, stacklevel=2)
+                self._rows.failed_at[trials[0].number] = settings, time.perf_counter() - began
                 for trial in trials:
                     optimizer.tell(trial, failed=True)
             else:
@@ -155,8 +163,36 @@ class RegretlessSearchCV(BaseSearchCV):
                 for trial, mean, scores in zip(trials, means[-len(trials) :], folds[-len(trials) :], strict=True):
                     optimizer.tell(trial, float(mean), var=noise.variance(scores) if self.fold_noise else None)
             self.stopped_ = None if self.stop is None else self.stop(optimizer)
+        rounds.end()
+        final = super()._format_results(*self._completed())  # here its warnings are heard, once
+        results.clear()
+        results.update(final)
+        del self._rows
         self.optimizer_ = optimizer
         self.certificate_ = optimizer.certificate
+
+    def _format_results(
+        self, candidate_params: list[Any], n_splits: int, out: list[Any], more_results: Any = None
+    ) -> dict[str, Any]:
+        """scikit-learn's table of the rounds so far, with a row for each setting whose fits all failed."""
+        rows: _Rows | None = getattr(self, "_rows", None)
+        if rows is None:
+            return super()._format_results(candidate_params, n_splits, out, more_results)
+        rows.settings, rows.n_splits, rows.out, rows.more = candidate_params, n_splits, out, more_results
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="One or more of the", category=UserWarning)
+            return super()._format_results(*self._completed())
+
+    def _completed(self) -> tuple[list[Any], int, list[Any], Any]:
+        """The arguments of `_format_results`, with failed settings at their places."""
+        rows = self._rows
+        for place, (settings, seconds) in sorted(rows.failed_at.items()):
+            fits = len(settings) * rows.n_splits
+            likes = [rows.out[i % rows.n_splits] for i in range(fits)]
+            rows.settings[place:place] = settings
+            rows.out[place * rows.n_splits : place * rows.n_splits] = [_failed(r, self, seconds / fits) for r in likes]
+        rows.failed_at.clear()
+        return rows.settings, rows.n_splits, rows.out, rows.more
 
     def _most(self) -> float | None:
         """The largest score of the metric that is searched by, where its name or the estimator's own score says it."""
@@ -178,10 +214,15 @@ class RegretlessSearchCV(BaseSearchCV):
         """The settings to evaluate, and those per round."""
         if self.n_iter is not None and self.n_trials not in (N_TRIALS, self.n_iter):
             raise ValueError(f"n_iter is another name of n_trials: give one, got {self.n_iter!r} and {self.n_trials!r}")
-        name = "n_trials" if self.n_iter is None else "n_iter"
-        n_trials = getattr(self, name)
-        whole_number(batch=self.batch, **{name: n_trials})
-        return int(n_trials), int(self.batch)
+        if self.n_points is not None and self.batch not in (1, self.n_points):
+            raise ValueError(f"n_points is another name of batch: give one, got {self.n_points!r} and {self.batch!r}")
+        name, per_round = (
+            ("n_trials" if self.n_iter is None else "n_iter"),
+            ("batch" if self.n_points is None else "n_points"),
+        )
+        n_trials, batch = getattr(self, name), getattr(self, per_round)
+        whole_number(**{name: n_trials, per_round: batch})
+        return int(n_trials), int(batch)
 
     def _search_space(self) -> SearchSpace:
         names = ("space", "param_distributions", "search_spaces")
@@ -203,6 +244,53 @@ class RegretlessSearchCV(BaseSearchCV):
         name = self._metric(metrics)
         folds = [scores for key, scores in results.items() if re.fullmatch(rf"split\d+_test_{re.escape(name)}", key)]
         return results[f"mean_test_{name}"], np.array(folds).T
+
+
+class _Rows:
+    """What scikit-learn keeps of the rounds of a search, in its own lists, and the settings that it left out: those of
+    rounds in which every fit failed, by the row that each belongs to, with the seconds of the round."""
+
+    def __init__(self) -> None:
+        self.settings: list[Any] = []
+        self.n_splits = 0
+        self.out: list[Any] = []
+        self.more: Any = None
+        self.failed_at: dict[int, tuple[list[Any], float]] = {}
+
+
+class _Rounds:
+    """The rounds of one search, which are one task to callbacks of scikit-learn; its fits are numbered through."""
+
+    def __init__(self, search: RegretlessSearchCV, evaluate: Callable[..., dict[str, Any]], context: Any) -> None:
+        self._search, self._evaluate, self._context, self._begun = search, evaluate, context, 0
+        if context is not None:
+            self._context = context.subcontext(task_name="search", max_subtasks=None, sequential_subtasks=False)
+            self._context.call_on_fit_task_begin(estimator=search)
+
+    def evaluate(self, settings: list[Any]) -> dict[str, Any]:
+        """scikit-learn's results of all rounds up to this one."""
+        try:
+            return self._evaluate(settings) if self._context is None else self._evaluate(settings, callback_ctx=self)
+        finally:
+            self._begun += len(settings) * self._search.n_splits_
+
+    def subcontext(self, task_name: str, task_id: int) -> Any:
+        """What scikit-learn asks for each fit of a round, numbered from 0 in each."""
+        return self._context.subcontext(task_name=task_name, task_id=self._begun + task_id)
+
+    def end(self) -> None:
+        if self._context is not None:
+            self._context.call_on_fit_task_end(estimator=self._search)
+
+
+def _failed(like: Mapping[str, Any], search: RegretlessSearchCV, seconds: float) -> dict[str, Any]:
+    """What scikit-learn keeps of a fit that failed: `error_score` for each score of a fit that did not."""
+
+    def failed(scores: Any) -> Any:
+        return dict.fromkeys(scores, search.error_score) if isinstance(scores, Mapping) else search.error_score
+
+    scores = {name: failed(like[name]) for name in ("test_scores", "train_scores") if name in like}
+    return {**like, **scores, "fit_time": seconds, "score_time": 0.0}
 
 
 def _next_trials(optimizer: Optimizer, n: int) -> list[Trial]:
