@@ -41,7 +41,7 @@ from regretless_bench.stats import ranks
 from regretless_bench.summary import ms_per_ask
 
 from regretless.basics.statefile import write_whole
-from regretless.report.page import Cell, Section, html_page, table_section
+from regretless.report.page import Section, TableCell, html_page, table_section
 
 OURS = ("gp-ucb", "gp-ei", "tangent-region")
 """`method="auto"` is made of these; it is measured by experiments/auto_choice.py, because near-ties with its own parts
@@ -317,7 +317,7 @@ def as_section(name: str, cases: int, rows: Sequence[Row], noisy: bool) -> Secti
     note = f"{cases} cases; ranks are joint within a case, 1 is best." + (
         " Noisy: the recommendation is what counts." if noisy else ""
     )
-    shown: list[list[Cell]] = [[r.method, *(float(f"{v:.3g}") for v in r[1:])] for r in rows]
+    shown: list[list[TableCell]] = [[r.method, *(float(f"{v:.3g}") for v in r[1:])] for r in rows]
     return table_section(
         name, columns, shown, best={"mean rank": "min", "mean rank of the recommendation": "min"}, note=note
     )

@@ -30,7 +30,7 @@ from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining
 
 from regretless.basics.statefile import write_whole
 from regretless.basics.streams import Stream
-from regretless.bilevel import Bilevel, Run, minimize_bilevel, plan
+from regretless.bilevel import Bilevel, TrainingRun, minimize_bilevel, plan
 from regretless.method import keyed_generator
 from regretless.space.parameters import Choice, Float
 
@@ -59,7 +59,7 @@ def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
             last[0] = state
             return inner.validate(state)
 
-        def note(run: Run) -> None:
+        def note(run: TrainingRun) -> None:
             if run.loss < best["val"]:
                 best.update(zip(("val", "test_loss", "test_error"), (run.loss, *inner.test(last[0])), strict=True))
 

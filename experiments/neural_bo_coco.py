@@ -30,7 +30,7 @@ from regretless_bench.rivals import IN_TWO_FORMS, RIVALS, printed_label
 from regretless_bench.verdicts import Check, checks_table, judged, lowest, not_run
 
 from regretless.auto import find_recipe
-from regretless.report.page import Cell, Curve, curves_chart
+from regretless.report.page import Curve, TableCell, curves_chart
 from regretless.testing import Loop
 
 OURS, PRINTED = "neural-bo", "neural-bo-paper"
@@ -218,7 +218,7 @@ def finding(rows: list[dict], seconds: float) -> Finding:
         )
         for d in dims
     ]
-    cells: list[list[Cell]] = [
+    cells: list[list[TableCell]] = [
         [m, *(float(f"{shares[d][m][-1]:.4f}") if m in shares[d] else None for d in dims)] for m in methods
     ]
     columns = ["method", *(f"d = {d}" for d in dims)]

@@ -23,3 +23,10 @@ def browser() -> Iterator[Browser]:
         pytest.skip("no Chromium here")
     with Browser() as opened:
         yield opened
+
+
+@pytest.fixture(autouse=True)
+def safe_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command keeps modules of the user's folder away from its workers by a variable; it must not reach other
+    tests."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "")

@@ -46,7 +46,7 @@ def test_options_that_are_named_exist() -> None:
     assert len(found) > 30
     assert [
         f"{page}: {name} has no option {option}" for page, name, option in found if option not in options[name]
-    ] == []
+    ] == ["methods.md: GPUCB has no option kapa"]  # the page says that type checkers find this one
 
 
 def run(page: str, code: str, names: dict | None = None) -> dict:

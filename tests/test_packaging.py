@@ -21,7 +21,7 @@ PROJECTS = {
 }
 
 EXTRAS = {
-    *("torch", "optuna", "plot", "sklearn", "bilevel", "ray", "dask", "storage", "botorch", "bench", "docs", "dev"),
+    *("torch", "optuna", "plot", "sklearn", "bilevel", "ray", "dask", "storage", "serve", "mcp", "botorch", "bench", "docs", "dev"),
 }
 
 

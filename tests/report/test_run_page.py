@@ -58,7 +58,7 @@ def test_the_page_says_what_why_and_when() -> None:
     assert facts["Objective"] == "cost"
     assert facts["Why this method"] == "given by the caller"
     assert facts["Best trial"].startswith(f"trial {result.best.number} with ")
-    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d to \d\d:\d\d:\d\d$", facts["Ran"])
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d to \d\d:\d\d:\d\d UTC$", facts["Ran"])
     assert facts["Ended because"] == "all trials were evaluated"
     assert "u<b>" not in page
     assert trials(page)["labels"]["p:kind"] == ["u<b>", "v", "None"]

@@ -134,7 +134,8 @@ class GPEHVI(GPMethod):
         else:
             if self.budget is None or history.evaluations < REPEAT_FROM * self.budget:
                 return None
-            span = np.maximum(front.max(axis=0) - front.min(axis=0), np.finfo(np.float64).tiny)
+            width = front.max(axis=0) - front.min(axis=0)
+            span = np.where(width > 0, width, 1.0)
             doubt = sum(gp.mean_var(members)[1] / span[j] ** 2 for j, gp in enumerate(gps))
             best = members[int(np.argmax(doubt))]
         return None if is_taken(history, best) or not history.is_known(best) else best
