@@ -310,9 +310,10 @@ def room_between(x: Array, history: History, lines: int) -> float:
     pending = len(history.pending)
     if pending <= CROWD or lines == 0:
         return 0.0
-    room = (1.0 - CROWD / pending) * min(APART, THINNED * pending ** (-1.0 / lines))
+    room: float = (1.0 - CROWD / pending) * min(APART, THINNED * pending ** (-1.0 / lines))
     if lines < len(history):
-        room = min(room, RESOLVED * float(np.partition(_distances(history.X, x), lines)[lines]))
+        nearest = np.partition(_distances(history.X, x), lines)[lines]
+        room = min(room, RESOLVED * float(nearest))
     return room
 
 

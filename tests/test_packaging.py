@@ -20,9 +20,24 @@ PROJECTS = {
     for name, folder in (("regretless", "."), ("regretless-bench", "bench"))
 }
 
-EXTRAS = {
-    *("torch", "optuna", "plot", "sklearn", "bilevel", "ray", "dask", "storage", "serve", "mcp", "botorch", "bench", "docs", "dev"),
-}
+EXTRAS = set(
+    [
+        "torch",
+        "optuna",
+        "plot",
+        "sklearn",
+        "bilevel",
+        "ray",
+        "dask",
+        "storage",
+        "serve",
+        "mcp",
+        "botorch",
+        "bench",
+        "docs",
+        "dev",
+    ]
+)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ TERMS = 12
 @functools.cache
 def machine() -> str:
     """What the last bits of a computation depend on here: versions, processor and its instructions."""
-    found = np.show_config(mode="dicts")  # type: ignore[call-overload] # its stub says that it returns nothing
+    found = np.show_config(mode="dicts")
     simd = found.get("SIMD Extensions", {}) if isinstance(found, dict) else {}
     instructions = " ".join([*simd.get("baseline", []), *simd.get("found", [])])
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,7 +19,7 @@ from regretless.outlook.stopping import USUAL_TRIALS
 from regretless.space import SpaceLike
 from regretless.space.parameters import Float
 
-WATCHER = "gp-ei"
+WATCHER: Literal["gp-ei"] = "gp-ei"
 """The method that says what is recommended in a study of another sampler; with noise it is the best by its model."""
 _watchers: WeakKeyDictionary[Study, Sampler] = WeakKeyDictionary()
 """The samplers that have been told the studies of others, so that a rule that looks after every trial reads each

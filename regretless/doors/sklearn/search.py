@@ -177,11 +177,13 @@ class RegretlessSearchCV(BaseSearchCV):
         """scikit-learn's table of the rounds so far, with a row for each setting whose fits all failed."""
         rows: _Rows | None = getattr(self, "_rows", None)
         if rows is None:
-            return super()._format_results(candidate_params, n_splits, out, more_results)
+            table: dict[str, Any] = super()._format_results(candidate_params, n_splits, out, more_results)
+            return table
         rows.settings, rows.n_splits, rows.out, rows.more = candidate_params, n_splits, out, more_results
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="One or more of the", category=UserWarning)
-            return super()._format_results(*self._completed())
+            table = super()._format_results(*self._completed())
+        return table
 
     def _completed(self) -> tuple[list[Any], int, list[Any], Any]:
         """The arguments of `_format_results`, with failed settings at their places."""
