@@ -20,24 +20,10 @@ PROJECTS = {
     for name, folder in (("regretless", "."), ("regretless-bench", "bench"))
 }
 
-EXTRAS = set(
-    [
-        "torch",
-        "optuna",
-        "plot",
-        "sklearn",
-        "bilevel",
-        "ray",
-        "dask",
-        "storage",
-        "serve",
-        "mcp",
-        "botorch",
-        "bench",
-        "docs",
-        "dev",
-    ]
-)
+EXTRAS = {
+    *("torch", "optuna", "plot", "sklearn", "bilevel", "ray", "dask", "storage"),
+    *("serve", "mcp", "botorch", "bench", "docs", "dev"),
+}
 
 
 @pytest.fixture(scope="module")
