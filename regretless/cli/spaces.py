@@ -23,6 +23,23 @@ OPTIONS = (
     click.option("--choice", "choices", multiple=True, metavar="NAME=A,B,...", help="One of some labels."),
 )
 """What describes a space; --choice takes commas as in a CSV file, or a JSON list where labels are numbers."""
+objective_option = click.option(
+    "--objective", "objectives", multiple=True, metavar="NAME[:min|max]", help="One of several objectives, by its name."
+)
+"""What names several objectives."""
+
+
+def objectives_named(texts: Sequence[str], maximize: bool) -> dict[str, Any] | None:
+    """The objectives that were named, each with its direction; None: there is one, without a name."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, _, way = text.partition(":")
+        if way not in ("", "min", "max") or not name or name in found:
+            raise click.UsageError(f"--objective is written NAME, NAME:min or NAME:max, each name once, got {text!r}")
+        found[name] = "maximize" if way == "max" or (maximize and not way) else "minimize"
+    if len(found) == 1:
+        raise click.UsageError("--objective names one of several; a single one needs no name")
+    return found or None
 
 
 def space_options(command: Command) -> Command:

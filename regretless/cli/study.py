@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from regretless.cli.group import COUNT, POSITIVE, SOME_FILE, main
-from regretless.cli.spaces import space_of, space_options
+from regretless.cli.spaces import objective_option, objectives_named, space_of, space_options
 from regretless.optimizer import Optimizer
 from regretless.run.result import Result
 from regretless.serve.sheets import sheet_of, tell_sheet
-from regretless.serve.study import Study, begin
+from regretless.serve.study import Study, Told, begin
 from regretless.serve.verify import verify as verified
 from regretless.serve.words import outlook_json, summary
 from regretless.trial import Trial
@@ -32,6 +32,8 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--budget", type=COUNT, help="Evaluations planned, in a run that begins.")
 @click.option("--seed", type=click.IntRange(0), help="Makes a run that begins repeatable.")
 @click.option("--constraints", default=0, type=click.IntRange(0), help="Constraints that come with every value.")
+@objective_option
+@click.option("--cost", type=click.Choice(["told", "seconds"]), help="Costs that come with every value.")
 @click.option("--client", default="", help="Who evaluates them: the same client is given its open settings again.")
 @click.option("--fixed", multiple=True, metavar="NAME=VALUE", help="A value to propose the others for.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a sheet to fill in, for `tell --csv`.")
@@ -70,7 +72,8 @@ def _fresh(options: dict[str, Any], maximize: bool) -> Optimizer | None:
     space = space_of(*(options.pop(name) for name in ("space_file", "floats", "ints", "choices")))
     if space is None:
         return None
-    return begin(space, direction="maximize" if maximize else "minimize", **options)
+    several = objectives_named(options.pop("objectives"), maximize)
+    return begin(space, direction="maximize" if maximize else "minimize", objectives=several, **options)
 
 
 def _line(trial: Trial) -> str:
@@ -102,7 +105,7 @@ def read_value(parameter: Any, text: str) -> Any:
 
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("study", metavar="FILE", type=click.Path(dir_okay=False))
-@click.argument("numbers", nargs=-1, type=float, metavar="[NUMBER] [VALUE]")
+@click.argument("numbers", nargs=-1, type=float, metavar="[NUMBER] [VALUE]...")
 @click.option("--var", type=click.FloatRange(0), help="The variance of the noise in the value.")
 @click.option(
     "--constraint", "constraints", multiple=True, type=float, help="The value of a constraint, in their order."
@@ -151,11 +154,12 @@ def tell(
             told = tell_sheet(run, sheet)
         else:
             own = _settings(run.optimizer, params)
-            wanted = (own is None) + (not (failed or withdraw))
+            wanted = (own is None) + (not (failed or withdraw)) * len(run.optimizer.task.directions)
             if len(numbers) != wanted or not all(n.is_integer() for n in numbers[: own is None]):
                 raise click.UsageError("tell takes the number of a setting and its value, or --failed, or --withdraw")
             number = int(numbers[0]) if own is None else run.optimizer.adopt(own).number
-            value = None if failed or withdraw else numbers[-1]
+            values = numbers[own is None :]
+            value = None if failed or withdraw else values if len(values) > 1 else values[0]
             told = [_told(run, number, value, {**facts, "error": error}, again, correct, withdraw)]
         run.commit()
         for trial in told:
@@ -163,7 +167,7 @@ def tell(
 
 
 def _told(
-    run: Study, number: int, value: float | None, facts: dict[str, Any], again: bool, correct: bool, withdraw: bool
+    run: Study, number: int, value: Told, facts: dict[str, Any], again: bool, correct: bool, withdraw: bool
 ) -> Trial:
     """The trial that ends by what is told."""
     ended = 0 <= number < len(run.optimizer.trials) and run.optimizer.trials[number].state != "pending"
@@ -178,7 +182,7 @@ def _told(
 
 
 def _ended(trial: Trial) -> str:
-    state = f"value {trial.value!r}" if trial.value is not None else "without a value"
+    state = "without a value" if trial.value is None else f"value {', '.join(map(repr, trial.values))}"
     return f"{trial.number}: {state}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ import click
 from regretless.basics.extras import masked, optional
 from regretless.basics.statefile import check_writable
 from regretless.cli.group import COUNT, INTERRUPTED, NEW_FILE, POSITIVE, STORAGES, main
-from regretless.cli.spaces import space_of, space_options
+from regretless.cli.spaces import objective_option, objectives_named, space_of, space_options
 from regretless.cli.target import is_function, load_function, spoken_warnings, traced
 from regretless.run.evaluation import ObjectiveError
 from regretless.run.result import Result, check_page_name
@@ -59,6 +59,7 @@ PROGRAM_OPTIONS = (
     click.option(
         "--folders", type=click.Path(file_okay=False), help="Run each evaluation in a folder of its own here."
     ),
+    click.option("--repeat", default=1, type=COUNT, help="Runs of the last command in an evaluation: the mean counts."),
     click.option("--copy", multiple=True, type=click.Path(exists=True), help="File to copy into each of the folders."),
 )
 """What says how a command is run; the rest of `tune` is the same for both kinds of objectives."""
@@ -83,6 +84,8 @@ def program_options(command: Any) -> Any:
 @click.option("--timeout", type=POSITIVE, help="Seconds after which no new evaluation starts.")
 @click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this; brings --probes 0.2.")
 @click.option("--constraints", default=0, type=click.IntRange(0), help="Constraints that come with every value.")
+@objective_option
+@click.option("--noisy", is_flag=True, help="Values are noisy: auto takes that for certain from the first one on.")
 @click.option("--cost", type=click.Choice(["told", "seconds"]), help="Weigh proposals by what evaluations cost.")
 @click.option("--earlier", help="Earlier evaluations: a checkpoint, a CSV or an Optuna storage.")
 @click.option(
@@ -124,7 +127,12 @@ def tune(objective: str, maximize: bool, report: str | None, as_json: bool, **op
     if space is None:
         raise click.UsageError("the parameters are missing: give --space, --int, --float or --choice")
     with traced(objective):
-        function = objective_of(objective, space, {name: options.pop(name) for name in OF_PROGRAMS})
+        several = objectives_named(options.pop("objectives"), maximize)
+        of_programs = {name: options.pop(name) for name in OF_PROGRAMS}
+        function = objective_of(objective, space, of_programs, list(several or ()))
+    if options.pop("noisy"):
+        options["method"] = noisy_method(options["method"])
+    options["objectives"] = several
     until = {name.removeprefix("until_"): options.pop(name) for name in list(options) if name.startswith("until_")}
     kept = options["storage"] or options["checkpoint"]
     with ended_by_signals(function) if isinstance(function, Program) else traced(objective):
@@ -138,28 +146,40 @@ def tune(objective: str, maximize: bool, report: str | None, as_json: bool, **op
         sys.exit(1)
 
 
-OF_PROGRAMS = ("shell", "measure", "stdin", "trial_timeout", "folders", "copy")
+OF_PROGRAMS = ("shell", "measure", "stdin", "trial_timeout", "folders", "copy", "repeat")
 """The options of objectives that are commands."""
 
 
-def objective_of(target: str, space: Space, options: Mapping[str, Any]) -> Callable[..., Any]:
+def objective_of(
+    target: str, space: Space, options: Mapping[str, Any], objectives: Sequence[str] = ()
+) -> Callable[..., Any]:
     """The function of a FILE.py:FUNCTION text, or the program of any other one."""
     if is_function(target):
-        given = [name for name, value in options.items() if value]
+        given = [name for name, value in options.items() if value and (name, value) != ("repeat", 1)]
         if given:
             raise click.UsageError(f"--{given[0].replace('_', '-')} is for commands, and {target} is a function")
         return load_function(target)
     return Program(
         target, space, shell=options["shell"], measure=options["measure"] or "last", stdin=options["stdin"],
-        timeout=options["trial_timeout"], folders=options["folders"], copy=options["copy"],
+        timeout=options["trial_timeout"], folders=options["folders"], copy=options["copy"], repeat=options["repeat"],
+        objectives=objectives,
     )  # fmt: skip
+
+
+def noisy_method(name: str) -> Any:
+    """The method of a name, told that values are noisy."""
+    from regretless.auto import AUTO
+
+    if name != AUTO.name:
+        raise click.UsageError(f"--noisy is for auto, which otherwise finds out; {name} takes noise as it comes")
+    return AUTO(noisy=True)
 
 
 def run(function: Callable[..., Any], space: Space, maximize: bool, options: dict[str, Any]) -> tuple[Result, bool]:
     """The result of a run, and whether it was interrupted."""
     import regretless
 
-    own = {name: options.pop(name) for name in ("constraints", "cost", "earlier", "jobs", "checkpoint")}
+    own = {name: options.pop(name) for name in ("constraints", "cost", "earlier", "jobs", "checkpoint", "objectives")}
     storage, study, workers = (options.pop(name) for name in ("storage", "study", "workers"))
     if storage is None:
         if (study, workers) != ("regretless", 1):
@@ -169,6 +189,8 @@ def run(function: Callable[..., Any], space: Space, maximize: bool, options: dic
         return result, result.message.startswith("interrupted")
     if own["checkpoint"] is not None or own["jobs"] != 1:
         raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
+    if own["objectives"] or not isinstance(options["method"], str):
+        raise click.UsageError("--objective and --noisy are for runs without --storage")
     if own["constraints"] or own["earlier"] is not None or own["cost"] is not None:
         raise click.UsageError("a study learns constraints and costs from its trials and has its own past: leave these")
     direction = "maximize" if maximize else "minimize"

@@ -35,7 +35,7 @@ class Study:
     def ask(self, n: int = 1) -> Any:
         return self._call(f"/studies/{self.name}/ask", {"client": self.client, "n": n})
 
-    def tell(self, number: int, value: float | None = None, **facts: Any) -> Any:
+    def tell(self, number: int, value: Any = None, **facts: Any) -> Any:
         body = {"client": self.client, "number": number, "value": value, **facts}
         return self._call(f"/studies/{self.name}/tell", body)
 

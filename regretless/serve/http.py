@@ -30,7 +30,7 @@ from regretless.serve.folder import Folder
 from regretless.serve.live import Followed, View, live_page
 from regretless.serve.owner import Owner
 from regretless.serve.study import begin
-from regretless.serve.words import outlook_json, summary
+from regretless.serve.words import front_json, outlook_json, summary
 
 MOST_BYTES = 1 << 20
 """Bytes of a request: a space of a few thousand parameters has some hundred thousand."""
@@ -46,6 +46,7 @@ ASK_SECONDS = 300.0
 """How long an ask waits for its trials before it says that it should be sent again."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=2000)]
 Client = Annotated[str, Field(max_length=200, description="who evaluates; it is given its open trials again")]
 
@@ -71,6 +72,7 @@ class NewStudy(Body):
     floor: Number | None = None
     ceiling: Number | None = None
     noise_bound: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    objectives: list[Text] | dict[Text, Literal["minimize", "maximize"]] | None = None
 
 
 class Asked(Body):
@@ -84,8 +86,10 @@ class Told(Body):
     """What came of a trial: a value, or an error."""
 
     number: Annotated[int, Field(ge=0)]
-    value: float | None = Field(None, description="null when the evaluation failed")
-    var: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    value: float | list[float] | dict[str, float] | None = Field(
+        None, description="null when the evaluation failed; of several objectives by name, or in their order"
+    )
+    var: Variance | list[Variance] | dict[str, Variance] | None = None
     constraints: list[Number] | dict[str, Number] | None = None
     cost: Number | None = None
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -212,6 +216,13 @@ def _add_trials(app: FastAPI) -> None:
     def best(owner: Named) -> dict[str, Any]:
         """The recommended setting, and what is known of it."""
         return summary(Result.of(owner.study.optimizer))
+
+    @app.get("/studies/{name}/front")
+    def front(owner: Named) -> dict[str, Any]:
+        """The settings of which none is better in all objectives, of a study that has several."""
+        if not owner.study.optimizer.task.several:
+            raise HTTPException(422, "this study has one objective: its best setting is /best")
+        return front_json(Result.of(owner.study.optimizer))
 
     @app.get("/studies/{name}/outlook")
     def outlook(owner: Named) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class View:
         optimizer = self._optimizer()
         trials = list(optimizer.trials)
         count = {state: sum(t.state == state for t in trials) for state in ("done", "failed", "pending")}
-        best = optimizer.best if count["done"] else None
+        best = optimizer.best if count["done"] and not optimizer.task.several else None
         facts = {
             "name": self.name,
             "direction": optimizer.direction,

@@ -22,7 +22,7 @@ from typing import Any
 
 from regretless.optimizer import Optimizer
 from regretless.serve.live import View
-from regretless.serve.study import Study
+from regretless.serve.study import Study, Told
 from regretless.trial import Trial
 
 AHEAD_SCALE, AHEAD_MOST = 4096, 256
@@ -106,7 +106,7 @@ class Owner:
         self._submit(lambda: self._begin(request), future, late=True)
         return future
 
-    def tell(self, number: int, value: float | None = None, client: str = "", **facts: Any) -> Future[dict[str, Any]]:
+    def tell(self, number: int, value: Told = None, client: str = "", **facts: Any) -> Future[dict[str, Any]]:
         """What came of a trial."""
 
         def told() -> dict[str, Any]:

@@ -10,20 +10,22 @@ is interrupted. What the command prints, writes or takes is the value (`measure`
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from regretless.basics.options import in_range
+from regretless.basics.options import in_range, whole_number
 from regretless.run.evaluation import EvaluationError, Value
 from regretless.serve.command import filled, shell_text, shell_variables, steps_of
 from regretless.space import Space, SpaceLike
@@ -38,7 +40,7 @@ SHOWN = 2000
 PATIENCE = 3.0
 """Seconds that a process group has to end by itself once it is asked to."""
 NAMED = ("value", "var", "constraints", "cost")
-"""The entries of a JSON object that a command may print; others are its own affair."""
+"""The entries of a JSON object that a command may print, beside those of its objectives; others are its own affair."""
 
 
 class Program:
@@ -63,6 +65,9 @@ class Program:
         folders: where each evaluation gets a folder of its own, 0, 1, 2, ...: the command runs inside it, and its
             setting and output stay there.
         copy: files and folders that are copied into it first.
+        repeat: how often the last of the joined commands runs in an evaluation. The value is the mean, and the variance
+            of the mean is told with it.
+        objectives: the names of several objectives, which the command prints as entries of its JSON object.
     """
 
     def __init__(
@@ -76,10 +81,16 @@ class Program:
         timeout: float | None = None,
         folders: str | Path | None = None,
         copy: tuple[str, ...] = (),
+        repeat: int = 1,
+        objectives: Sequence[str] = (),
     ) -> None:
         self.command, self.space, self.shell, self.stdin, self.timeout = command, Space(space), shell, stdin, timeout
         in_range("(0, inf) or None", timeout=timeout)
+        whole_number(repeat=repeat)
+        self.repeat, self.objectives = repeat, tuple(objectives)
         self.kind, self.detail = _checked_measure(measure)
+        if self.kind == "time" and self.objectives:
+            raise ValueError(f"the time is one value, and there are the objectives {', '.join(self.objectives)}")
         self.folders = None if folders is None else Path(folders).resolve()
         self.copy = tuple(Path(path).resolve() for path in copy)
         names = self.space.names
@@ -109,7 +120,8 @@ class Program:
     @property
     def __source__(self) -> str:
         """What makes its values: by this a resumed run sees whether the command has changed."""
-        return f"{self.command}\0{self.shell}\0{self.kind}\0{self.detail}"
+        more = f"\0{self.repeat}" if self.repeat > 1 else ""
+        return f"{self.command}\0{self.shell}\0{self.kind}\0{self.detail}{more}"
 
     def __call__(self, **params: Any) -> Value:
         texts = {name: text_of(params.get(name)) for name in self.space.names}
@@ -119,14 +131,7 @@ class Program:
             with place.out, place.err:
                 if folder is not None:
                     (folder / "setting.json").write_text(setting + "\n")
-                written = self._written(folder)
-                seconds = self._run(texts, setting, place)
-                if self.kind == "time":
-                    return Value(seconds)
-                if self.kind == "file" and self._written(folder) in (None, written):
-                    raise EvaluationError(f"the command did not write {self.detail}")
-                text = self._file(folder).read_text(errors="replace") if self.kind == "file" else _tail(place.out, KEPT)
-                return value_of(text, self.detail if self.kind == "regex" else "")
+                return mean_of(self._values(texts, setting, place))
 
     def end(self) -> None:
         """Ends whatever this program is running, in any thread, for good: it runs nothing more."""
@@ -174,25 +179,45 @@ class Program:
             return None
         return None if found is None else (found.st_mtime_ns, found.st_ino)
 
-    def _run(self, texts: Mapping[str, str], setting: str, place: Place) -> float:
-        """Runs the command; returns the seconds of its last step."""
+    def _values(self, texts: Mapping[str, str], setting: str, place: Place) -> list[Value]:
+        """Runs the commands, the last one as often as it is to be repeated; the value of each time."""
         environment = {**os.environ, "REGRETLESS_PARAMS": setting, **shell_variables(texts if self.shell else {})}
         environment |= {f"REGRETLESS_{name}": text for name, text in texts.items() if "=" not in name}
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
         lines: list[list[str]] = [["/bin/sh", "-c", self._text]] if self.shell else []
         lines += [filled(step, texts) for step in self._steps]
-        seconds = 0.0
-        for line in lines:
-            with tempfile.TemporaryFile() as given:
-                given.write(setting.encode() if self.stdin else b"")
-                given.seek(0)
-                started = time.perf_counter()
-                code = self._ended(line, environment, place, given, deadline)
-                seconds = time.perf_counter() - started
-            if code:
-                how = f"was ended by {_name_of(-code)}" if code < 0 else f"ended with exit code {code}"
-                said = _tail(place.err, SHOWN).strip() or _tail(place.out, SHOWN).strip()
-                raise EvaluationError(f"{said}\n{self._called(line)} {how}".strip())
+        run = functools.partial(self._run, setting=setting, environment=environment, place=place, deadline=deadline)
+        for line in lines[:-1]:
+            run(line)
+        values = []
+        for again in range(self.repeat):
+            begun, written = place.out.seek(0, os.SEEK_END) if again else 0, self._written(place.folder)
+            seconds = run(lines[-1])
+            values.append(Value(seconds) if self.kind == "time" else self._value(place, begun, written))
+        return values
+
+    def _value(self, place: Place, begun: int, written: tuple[int, int] | None) -> Value:
+        """What the commands said since the output was so long and the file with the value was as it was."""
+        if self.kind == "file" and self._written(place.folder) in (None, written):
+            raise EvaluationError(f"the command did not write {self.detail}")
+        said = self._file(place.folder).read_text(errors="replace") if self.kind == "file" else ""
+        text = said or _tail(place.out, KEPT, begun)
+        return value_of(text, self.detail if self.kind == "regex" else "", self.objectives)
+
+    def _run(
+        self, line: list[str], setting: str, environment: dict[str, str], place: Place, deadline: float | None
+    ) -> float:
+        """Runs a command; returns how many seconds it took."""
+        with tempfile.TemporaryFile() as given:
+            given.write(setting.encode() if self.stdin else b"")
+            given.seek(0)
+            started = time.perf_counter()
+            code = self._ended(line, environment, place, given, deadline)
+            seconds = time.perf_counter() - started
+        if code:
+            how = f"was ended by {_name_of(-code)}" if code < 0 else f"ended with exit code {code}"
+            said = _tail(place.err, SHOWN).strip() or _tail(place.out, SHOWN).strip()
+            raise EvaluationError(f"{said}\n{self._called(line)} {how}".strip())
         return seconds
 
     def _called(self, line: list[str]) -> str:
@@ -243,7 +268,7 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def value_of(text: str, pattern: str = "") -> Value:
+def value_of(text: str, pattern: str = "", objectives: Sequence[str] = ()) -> Value:
     """What a command said: the last line that is not blank or, with a pattern, its last match."""
     if pattern:
         found = re.findall(pattern, text, re.MULTILINE)
@@ -258,10 +283,40 @@ def value_of(text: str, pattern: str = "") -> Value:
     try:
         content = json.loads(said) if said.startswith("{") else {"value": float(said)}
         numbers: dict[str, Any] = {name: content[name] for name in NAMED if content.get(name) is not None}
-        return Value(float(numbers.pop("value")), **numbers)
+        if not objectives:
+            return Value(float(numbers.pop("value")), **numbers)
+        values = numbers.pop("value", content)
+        return Value({name: float(values[name]) for name in objectives}, **numbers)
     except (ValueError, TypeError, KeyError, RecursionError):
-        what = "match" if pattern else "line"
-        raise EvaluationError(f'the last {what} is no number and no JSON object with "value": {said[:200]}') from None
+        entries = " and ".join(f'"{name}"' for name in objectives or ["value"])
+        what, kind = "match" if pattern else "line", "" if objectives else "number and no "
+        wanted = f"{kind}JSON object with {entries}"
+        raise EvaluationError(f"the last {what} is no {wanted}: {said[:200]}") from None
+
+
+def mean_of(values: Sequence[Value]) -> Value:
+    """The mean of repeated values, with the variance of that mean; what they cost is added."""
+    if len(values) == 1:
+        return values[0]
+    told = [value.value for value in values]
+    constraints = [value.constraints for value in values if value.constraints is not None]
+    costs = [value.cost for value in values if value.cost is not None]
+    value, var = _moments(told)
+    return Value(value, var, _moments(constraints)[0] if constraints else None, sum(costs) if costs else None)
+
+
+def _moments(told: Sequence[Any]) -> tuple[Any, Any]:
+    """The mean of numbers, and its variance; of each entry, where they are mappings or lists."""
+    try:
+        if isinstance(told[0], Mapping):
+            parts = {name: _moments([one[name] for one in told]) for name in told[0]}
+            return {name: mean for name, (mean, _) in parts.items()}, {name: var for name, (_, var) in parts.items()}
+        if isinstance(told[0], list):
+            columns = [_moments(column) for column in zip(*told, strict=True)]
+            return [mean for mean, _ in columns], [var for _, var in columns]
+        return statistics.fmean(told), statistics.variance(told) / len(told)
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
+        raise EvaluationError(f"the repetitions do not say the same things: {told}"[:SHOWN]) from None
 
 
 def _checked_measure(measure: str) -> tuple[str, str]:
@@ -290,11 +345,11 @@ def _output(folder: Path | None, name: str) -> IO[bytes]:
     return tempfile.TemporaryFile() if folder is None else open(folder / name, "w+b")
 
 
-def _tail(file: IO[bytes], length: int) -> str:
-    """The end of a file."""
+def _tail(file: IO[bytes], length: int, since: int = 0) -> str:
+    """The end of a file, or of what stands behind a place in it."""
     with open(os.dup(file.fileno()), "rb") as copy:
         end = copy.seek(0, os.SEEK_END)
-        copy.seek(max(end - length, 0))
+        copy.seek(max(end - length, since, 0))
         return copy.read().decode(errors="replace")
 
 

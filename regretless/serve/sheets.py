@@ -9,18 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from regretless.files.earlier import columns_of
-from regretless.serve.study import Study
+from regretless.serve.study import Study, Told
+from regretless.task import Task
 from regretless.trial import Trial
 
-FIRST, LAST = "number", ("value", "var", "error")
-"""The columns of a sheet before those of the parameters, and behind them."""
+FIRST = "number"
+"""The column of a sheet before those of the parameters."""
+
+
+def last_columns(task: Task) -> list[str]:
+    """The columns behind those of the parameters, which are to be filled in."""
+    limits = [f"constraint_{name}" for name in task.constraint_names or range(task.n_constraints)]
+    return [*values_of(task), *limits, *(["cost"] if task.cost == "told" else []), "error"]
+
+
+def values_of(task: Task) -> list[str]:
+    """The columns of the values: of several objectives those of their names."""
+    return list(task.objectives) if task.several else ["value", "var"]
 
 
 def sheet_of(study: Study, trials: Sequence[Trial]) -> str:
     """A sheet with a row for each trial, whose last columns are to be filled in."""
-    names, task = list(study.optimizer.space.names), study.optimizer.task
-    limits = [f"constraint_{name}" for name in task.constraint_names or range(task.n_constraints)]
-    blank = [*LAST, *limits, *(["cost"] if task.cost == "told" else [])]
+    names, blank = list(study.optimizer.space.names), last_columns(study.optimizer.task)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([FIRST, *columns_of(names, [FIRST, *blank]), *blank])
@@ -52,30 +62,36 @@ def tell_sheet(study: Study, path: str | Path) -> list[Trial]:
     return out
 
 
-def _row(study: Study, row: dict[str, str]) -> tuple[int, float | None, dict[str, Any]] | None:
+def _row(study: Study, row: dict[str, str]) -> tuple[int, Told, dict[str, Any]] | None:
     """What a row says of a trial; None where it says nothing yet."""
-    if FIRST not in row or "value" not in row:
-        raise ValueError(f'a sheet has the columns "{FIRST}" and "value"')
+    task = study.optimizer.task
+    values = list(task.objectives) or ["value"]
+    for column in (FIRST, *values):
+        if column not in row:
+            raise ValueError(f"a sheet of this run has the columns {', '.join((FIRST, *values))}")
     cells = {name: (text or "").strip() for name, text in row.items() if name is not None}
-    if not cells["value"] and not cells.get("error"):
+    filled = [name for name in values if cells[name]]
+    if not filled and not cells.get("error"):
         return None
     trials = study.optimizer.trials
     number = int(cells[FIRST])
     if not 0 <= number < len(trials):
         raise ValueError(f"there is no trial {number}")
     _check_setting(study, trials[number], cells)
-    if not cells["value"]:
+    if not filled:
         return number, None, {"error": cells["error"]}
-    numbers = {name: float(cells[name]) for name in ("value", "var", "cost") if cells.get(name)}
+    if len(filled) < len(values):
+        raise ValueError(f"{', '.join(name for name in values if name not in filled)} is missing")
+    facts: dict[str, Any] = {name: float(cells[name]) for name in ("var", "cost") if cells.get(name)}
     limits = [float(text) for name, text in cells.items() if name.startswith("constraint_") and text]
-    facts: dict[str, Any] = {name: numbers[name] for name in ("var", "cost") if name in numbers}
-    return number, numbers["value"], facts | ({"constraints": limits} if limits else {})
+    facts |= {"constraints": limits} if limits else {}
+    return number, {name: float(cells[name]) for name in values} if task.several else float(cells["value"]), facts
 
 
 def _check_setting(study: Study, trial: Trial, cells: dict[str, str]) -> None:
     """Raises ValueError where a row has another setting than the trial: its value would belong to that one."""
     names = list(study.optimizer.space.names)
-    columns = columns_of(names, [name for name in cells if name not in names or name in (FIRST, *LAST)])
+    columns = columns_of(names, [FIRST, *last_columns(study.optimizer.task)])
     for name, column in zip(names, columns):
         wanted = trial.given.get(name, "")
         text = cells.get(column)

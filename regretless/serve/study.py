@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from regretless.files.checkpoint import LEAST_LINES, Checkpoint
 from regretless.optimizer import Optimizer
@@ -18,6 +18,9 @@ from regretless.serve.lease import Lease
 from regretless.serve.words import trial_json
 from regretless.space import Space
 from regretless.trial import Trial
+
+Told: TypeAlias = float | Sequence[float] | Mapping[str, float] | None
+"""A value, or those of several objectives; None: the evaluation failed."""
 
 
 class Study:
@@ -141,11 +144,11 @@ class Study:
 
     # -- telling
 
-    def tell(self, number: int, value: float | None = None, **facts: Any) -> Trial:
+    def tell(self, number: int, value: Told = None, **facts: Any) -> Trial:
         """What came of a trial. What was told already may be told again: the same is no news, another value raises."""
         trial = self._trial(number)
         if trial.state != "pending":
-            if _is_same(trial, value, facts):
+            if _is_same(trial, value, facts, self.optimizer.task.objectives):
                 return trial
             raise ValueError(f"trial {number} was told before, and something else ({_ending(trial)})")
         if value is None:
@@ -164,7 +167,7 @@ class Study:
         elif number not in self.optimizer.book.forgotten:
             raise ValueError(f"trial {number} was told before ({_ending(self._trial(number))})")
 
-    def repeat(self, number: int, value: float | None = None, **facts: Any) -> Trial:
+    def repeat(self, number: int, value: Told = None, **facts: Any) -> Trial:
         """A second value of a setting that was told: it becomes a trial of its own."""
         trial = self.optimizer.adopt(self._trial(number).given)
         return self.tell(trial.number, value, **facts)
@@ -217,12 +220,13 @@ def begin(
     floor: float | None = None,
     ceiling: float | None = None,
     noise_bound: float | None = None,
+    objectives: Sequence[str] | Mapping[str, Any] | None = None,
 ) -> Optimizer:
     """A run that begins, from plain values: the space as tables (`type`, `low`, `high`, `log`, `step`, `labels`), which
     may have a list of rules called `where`, and a method's name. Nothing of it is code, a module or a path."""
     from regretless.files.codec import method_named
     from regretless.space.spelling import from_table
-    from regretless.task import Task
+    from regretless.task import Task, objectives_of
 
     if not isinstance(space, Space):
         tables = dict(space)
@@ -230,18 +234,25 @@ def begin(
         if not all(isinstance(rule, str) for rule in rules):
             raise ValueError('where must be a list of texts such as "a < b"')
         space = Space({name: from_table(name, table) for name, table in tables.items()}, where=rules)
+    names, directions = objectives_of(objectives, direction)  # type: ignore[arg-type]
     task = Task(
-        space, (direction,), budget, seed, constraints, cost, probes, floor, ceiling, noise_bound,  # type: ignore[arg-type]
+        space, directions, budget, seed, constraints, cost, probes, floor, ceiling, noise_bound, names,  # type: ignore[arg-type]
     )  # fmt: skip
     return Optimizer(task, method_named(method))
 
 
-def _is_same(trial: Trial, value: float | None, facts: Mapping[str, Any]) -> bool:
+def _is_same(trial: Trial, value: Told, facts: Mapping[str, Any], objectives: Sequence[str]) -> bool:
     """Whether what is told now was told before."""
-    if value is None or not math.isfinite(value):
+    if isinstance(value, Mapping):
+        value = [value.get(name, math.nan) for name in objectives]
+    values = () if value is None else (value,) if isinstance(value, int | float) else tuple(value)
+    if not values or not all(map(math.isfinite, values)):
         return trial.value is None and trial.state == "failed"
-    return trial.value == value and (facts.get("var") is None or trial.var == facts["var"])
+    var = facts.get("var")
+    return trial.values == values and (var is None or trial.further != () or trial.var == var)
 
 
 def _ending(trial: Trial) -> str:
-    return f"value {trial.value!r}" if trial.value is not None else "it failed or was given up"
+    if trial.value is None:
+        return "it failed or was given up"
+    return f"values {list(trial.values)}" if trial.further else f"value {trial.value!r}"

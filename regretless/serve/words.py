@@ -17,7 +17,7 @@ def summary(result: Result) -> dict[str, Any]:
     return {
         "params": plain(result.params),
         "value": number(result.value),
-        "best": trial_json(optimizer, result.best) if "done" in states else None,
+        **(front_json(result) if optimizer.task.several else best_json(result)),
         "direction": optimizer.direction,
         "method": str(optimizer.recipe),
         "seed": optimizer.seed,
@@ -28,6 +28,19 @@ def summary(result: Result) -> dict[str, Any]:
         "success": result.success,
         "certificate": result.certificate.to_json(),
     }
+
+
+def best_json(result: Result) -> dict[str, Any]:
+    """The trial with the best value."""
+    done = any(t.value is not None for t in result.trials)
+    return {"best": trial_json(result.optimizer, result.best) if done else None}
+
+
+def front_json(result: Result) -> dict[str, Any]:
+    """What was found of several objectives: the compromise that `params` is, and the front."""
+    values = dict(zip(result.optimizer.task.objectives, map(number, result.values)))
+    members = [member | {"params": plain(member["params"])} for member in result.front.to_json()]
+    return {"values": values, "front": members}
 
 
 def outlook_json(optimizer: Optimizer) -> dict[str, Any]:
@@ -49,8 +62,10 @@ def outlook_json(optimizer: Optimizer) -> dict[str, Any]:
 
 def trial_json(optimizer: Optimizer, trial: Trial) -> dict[str, Any]:
     """A trial in plain values."""
+    names = optimizer.task.objectives
     known = {
         "value": number(trial.value),
+        "values": dict(zip(names, trial.values)) if trial.further else None,
         "var": number(trial.var),
         "constraints": [number(c) for c in trial.constraints] or None,
         "cost": number(trial.cost),

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -234,6 +235,59 @@ def test_constraints_and_costs_of_a_json_line(tmp_path) -> None:
     assert said["best"]["cost"] == 2.0
 
 
+def test_the_last_command_is_repeated_and_the_mean_has_its_variance(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    count = "sh -c 'echo x >> {0}; n=$(wc -l < {0}); echo $((n * n))'"
+    told = Program(f"{count.format('a')} && {count.format('b')}", {"n": rg.Int(0, 3)}, repeat=3)(n=1)
+    assert (tmp_path / "a").read_text().count("x") == 1
+    assert told.value == pytest.approx((1 + 4 + 9) / 3)
+    assert told.var == pytest.approx(statistics.variance([1, 4, 9]) / 3)
+    script = """echo x >> c; n=$(wc -l < c); echo {\\"a\\": $n, \\"b\\": 7, \\"constraints\\": [$n], \\"cost\\": 2}"""
+    line = f"sh -c '{script}'"
+    told = Program(line, {"n": rg.Int(0, 3)}, repeat=2, objectives=["a", "b"])(n=1)
+    assert (told.value, told.var) == ({"a": 1.5, "b": 7}, {"a": 0.25, "b": 0})
+    assert (told.constraints, told.cost) == ([1.5], 4)
+    quiet = Program("sh -c 'test -e done || echo 3; touch done'", {"n": rg.Int(0, 3)}, repeat=2)
+    with pytest.raises(EvaluationError, match="printed nothing"):  # the second time: the first value is not the second
+        quiet(n=1)
+
+
+def test_several_objectives_of_a_json_line_give_the_front_of_minimize(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "two.py"
+    script.write_text("import sys, json\nx = float(sys.argv[1])\nprint(json.dumps({'ms': x * x, 'acc': x + 1}))\n")
+    done = call("tune", f"{sys.executable} {script} {{x}}", "--float", "x:-1:2", "--objective", "ms", "--objective",
+                "acc:max", "--trials", "7", "--seed", "2", "--json", "--checkpoint", "run.npz")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    said, goals = json.loads(done.stdout), {"ms": "minimize", "acc": "maximize"}
+    same = rg.minimize(lambda x: {"ms": x * x, "acc": x + 1}, {"x": rg.Float(-1, 2)}, trials=7, seed=2,
+                       objectives=goals, progress=False)  # fmt: skip
+    assert (said["params"], said["values"]) == (same.params, dict(zip(goals, same.values, strict=True)))
+    assert [m["values"] for m in said["front"]] == [m.values for m in same.front]
+    failed = Program("echo 1", {"x": rg.Float(0, 1)}, objectives=["a", "b"])
+    with pytest.raises(EvaluationError, match='no JSON object with "a" and "b": 1'):
+        failed(x=0.5)
+
+
+def test_noise_that_is_stated_is_believed(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = call("tune", "echo 1", "--float", "x:-1:2", "--trials", "2", "--noisy", "--checkpoint", "r.npz")
+    assert done.exit_code == 0, done.output
+    assert Optimizer.load("r.npz").recipe == rg.Auto(noisy=True)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_the_line_of_the_readme_tunes_a_compiled_program(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.c").write_text("int main(void){volatile double s=0;for(int i=0;i<200000;i++)s+=i;return 0;}\n")
+    done = call("tune", "gcc -O{level} {flags} k.c -o k && ./k", "--int", "level:0:3", "--choice",
+                "flags=,-funroll-loops,-ffast-math", "--measure", "time", "--trials", "5", "--repeat", "3", "--noisy",
+                "--seed", "1", "--json", "--checkpoint", "r.npz")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    trials = Optimizer.load("r.npz").trials
+    assert all(t.value is not None and t.var is not None and 0 < t.value < 5 and t.var > 0 for t in trials)
+
+
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_the_compiler_s_line_gives_the_points_of_minimize(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -264,6 +318,10 @@ def test_the_compiler_s_line_gives_the_points_of_minimize(tmp_path, monkeypatch)
         (("--int", "n:0:9", "--measure", "speed"), "measure must be last, time"),
         (("--int", "n:0:9", "--measure", "regex:("), "no regular expression"),
         (("--int", "n:0:9", "--copy", "."), "give folders= too"),
+        (("--int", "n:0:9", "--objective", "a:up", "--objective", "b"), "--objective is written NAME"),
+        (("--int", "n:0:9", "--objective", "a"), "a single one needs no name"),
+        (("--int", "n:0:9", "--objective", "a", "--objective", "b", "--measure", "time"), "the time is one value"),
+        (("--int", "n:0:9", "--noisy", "--method", "gp-ei"), "--noisy is for auto"),
     ],
 )
 def test_slips_on_the_command_line_are_one_sentence(options: tuple, words: str) -> None:

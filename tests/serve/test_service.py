@@ -204,6 +204,21 @@ def test_what_is_known_is_what_the_file_says(web, tmp_path) -> None:
     assert (state["done"], state["planned"], state["best"]) == (12, 12, optimizer.best.value)
 
 
+def test_several_objectives_have_a_front(web) -> None:
+    begun(web, objectives={"loss": "minimize", "acc": "maximize"})
+    for value in ({"loss": 2.0, "acc": 0.5}, [3.0, 0.75], [4.0, 0.25]):
+        (trial,) = web.post("/studies/m/ask", json={"client": "a"}).json()
+        told = [web.post("/studies/m/tell", json={"number": trial["number"], "value": value}) for _ in range(2)]
+        assert [t.status_code for t in told] == [200, 200], told[1].json()
+    assert told[0].json()["values"] == {"loss": 4.0, "acc": 0.25}
+    assert sorted(member["number"] for member in web.get("/studies/m/front").json()["front"]) == [0, 1]
+    assert web.get("/studies/m/best").json()["values"]["loss"] in (2.0, 3.0)
+    assert web.post("/studies/m/tell", json={"number": 0, "value": [2.0, 0.6]}).status_code == 409
+    (trial,) = web.post("/studies/m/ask", json={"client": "a"}).json()
+    assert web.post("/studies/m/tell", json={"number": trial["number"], "value": 1.0}).status_code == 422
+    assert web.get("/studies/m/state").json()["done"] == 3
+
+
 def test_a_lost_client_s_trial_goes_to_the_next_one_and_its_own_word_still_counts(tmp_path) -> None:
     folder = Folder(tmp_path / "studies", lost_after=0.6)
     with TestClient(app_of(folder), base_url="http://127.0.0.1") as web:

@@ -75,6 +75,27 @@ def test_a_sheet_goes_to_the_laboratory_and_back() -> None:
     assert "line 3" not in call("tell", "lab.npz", "--csv", "sheet.csv", code=2)
 
 
+def test_sheets_of_several_objectives_with_limits_and_costs() -> None:
+    begun = ("--objective", "loss", "--objective", "acc:max", "--constraints", "1", "--cost", "told", "-n", "3")
+    rows = list(csv.DictReader(call("ask", "lab.npz", "--float", "x:1:9", "--seed", "1", *begun, "--csv").splitlines()))
+    assert list(rows[0]) == ["number", "x", "loss", "acc", "constraint_0", "cost", "error"]
+    rows[0] |= {"loss": "2", "acc": "0.5", "constraint_0": "-1", "cost": "3"}
+    rows[1] |= {"error": "it broke", "cost": "1"}
+    write(rows)
+    call("tell", "lab.npz", "--csv", "sheet.csv")
+    call("tell", "lab.npz", "2", "3", "0.75", "--constraint", "-2", "--cost", "4")
+    trials = Optimizer.load("lab.npz").trials
+    assert [t.values for t in trials] == [(2.0, 0.5), (), (3.0, 0.75)]
+    assert (trials[0].constraints, trials[0].cost, trials[1].error) == ((-1.0,), 3.0, "it broke")
+    found = json.loads(call("best", "lab.npz", "--json"))
+    assert sorted(member["number"] for member in found["front"]) == [0, 2]
+    assert set(found["values"]) == {"loss", "acc"}
+    assert json.loads(call("outlook", "lab.npz", "--json"))["words"]
+    rows[2] |= {"loss": "3"}
+    write(rows)
+    assert "line 4: acc is missing" in call("tell", "lab.npz", "--csv", "sheet.csv", code=2)
+
+
 @pytest.mark.parametrize(
     ("column", "text", "words"),
     [("act", "other", "act is 'other' and was"), ("number", "77", "there is no trial 77"), ("value", "x", "could not")],
