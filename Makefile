@@ -16,15 +16,20 @@ endif
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
 
-$(VENV)/installed: pyproject.toml bench/pyproject.toml constraints.txt
-	@echo "== making the virtual environment in $(VENV) (a few minutes the first time)"
+$(VENV)/light: pyproject.toml constraints.txt
+	@echo "== making the virtual environment in $(VENV) (about half a minute the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sklearn]'
+	@touch $@
+
+$(VENV)/installed: $(VENV)/light bench/pyproject.toml
+	@echo "== adding the tools and libraries of the tests to $(VENV) (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]' -e './bench[peers]'
 	@touch $@
 
-demo: $(VENV)/installed ## tune a real model and write a report to look at
-	@echo "== tuning gradient boosting on scikit-learn's breast-cancer data, 40 trials"
+demo: $(VENV)/light ## tune a real model until the outlook ends the run, and write a page
+	@echo "== tuning gradient boosting on scikit-learn's breast-cancer data, at most 100 trials"
 	@$(ONE_THREAD) $(BIN)/python examples/demo.py
 
 test: $(VENV)/installed ## run the test suite (about ten minutes on two cores)

@@ -1,12 +1,10 @@
-"""The demo behind `make demo`: gradient boosting on scikit-learn's breast-cancer data, 40 trials, a certificate and a
-page to look at.
+"""The demo behind `make demo`: gradient boosting on scikit-learn's breast-cancer data.
 
-The space is mixed: a learning rate searched on a log scale, two whole numbers, a fraction and a choice. The value is
-the mean log loss over five folds, which cannot fall below 0. Every fifth trial is a uniform probe, so that the
-certificate can say how much of the space may be better.
+The value is the mean log loss over five folds. The run may take 100 trials, and ends when the outlook says that 20 more
+would gain less than 0.001 with a chance of 0.9. Then the decision is checked, and what the default setting and random
+search give stands beside it.
 """
 
-import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.model_selection import cross_val_score
@@ -31,16 +29,36 @@ def log_loss(**params: object) -> float:
     return float(-cross_val_score(model, X, y, cv=5, scoring="neg_log_loss").mean())
 
 
+def say_outlook(opt: rg.Optimizer, trial: rg.Trial) -> None:
+    """What the run says of itself after every tenth trial."""
+    if len(opt.trials) % 10 == 0:
+        print(f"  after {len(opt.trials)} trials: log loss {opt.best.value:.4f}. {opt.outlook}", flush=True)
+
+
+def gain_of_more(opt: rg.Optimizer, trials: int) -> float:
+    """How much better the best value becomes in further trials."""
+    before = opt.best.value
+    for _ in range(trials):
+        trial = opt.ask()
+        opt.tell(trial, log_loss(**trial.params))
+    return float(before - opt.best.value)
+
+
 def main() -> None:
-    result = rg.minimize(log_loss, SPACE, trials=40, seed=0, floor=0.0, probes=0.2)
-    print(f"\nmethod       {result.optimizer.recipe} ({result.optimizer.why})")
-    print("best setting")
+    rule = rg.StopWhen(gain_below=0.001, in_trials=20)
+    result = rg.minimize(log_loss, SPACE, trials=100, seed=0, stop=rule, callback=say_outlook, progress=False)
+    used, page = result.nfev, result.report(PAGE)
+    print(f"\n{result.message}\n\nbest setting")
     for name, value in result.params.items():
-        print(f"  {name:<14} {np.round(value, 5) if isinstance(value, float) else value}")
-    print(f"value        {result.value:.5f} (mean log loss over five folds)")
-    print(f"certificate  {result.certificate.share_sentence()}")
-    print(f"             {result.certificate.gap_sentence()}")
-    print(f"report       {result.report(PAGE)}: open it in a browser")
+        print(f"  {name:<14} {f'{value:.4g}' if isinstance(value, float) else value}")
+
+    print("\nbeside it (log loss, smaller is better)")
+    random = rg.minimize(log_loss, SPACE, trials=used, seed=0, method="random", progress=False)
+    print(f"  scikit-learn's defaults      {log_loss():.4f}")
+    print(f"  random search, {used} trials     {random.value:.4f}")
+    print(f"  regretless, {used} trials        {result.value:.4f}")
+    print(f"\nwas it right to stop? 20 more trials, run to see, gained {gain_of_more(result.optimizer, 20):.5f}")
+    print(f"\nopen {page} in a browser")
 
 
 if __name__ == "__main__":
