@@ -15,6 +15,8 @@ from regretless.space.parameters import Array, Choice, Int, Parameter
 from regretless.task import CostKind
 
 TrialState: TypeAlias = Literal["pending", "done", "failed"]
+SO_FAR = "what is known so far"
+"""The message of the result of a run that may go on."""
 
 
 @dataclass(eq=False)

@@ -81,11 +81,9 @@ def regret_section(
     problem: str, methods: Mapping[str, Sequence[Record]], note: str = "", most: int = MOST_POINTS
 ) -> Section:
     """The interactive curves of one problem."""
-    curves = record_curves(methods, most)
-    logs = [name for name in curves[0].y if name != BEST]
-    return curves_section(
-        problem, curves, log_x=[SECONDS], log_y=logs, note=note or _about(next(iter(methods.values()))[0])
-    )
+    curves, record = record_curves(methods, most), next(iter(methods.values()))[0]
+    logs, largest = [name for name in curves[0].y if name != BEST], record.optimum is None and record.sign > 0
+    return curves_section(problem, curves, log_x=[SECONDS], log_y=logs, note=note or _about(record), largest=largest)
 
 
 def finals_section(problem: str, methods: Mapping[str, Sequence[Record]]) -> Section:

@@ -68,5 +68,5 @@ def report(source: str, study: str | None, out: str | None) -> None:
     if Path(source).suffix == ".json":
         result = Result.from_json(source)
     else:
-        result = Result.of(Optimizer.load(source), f"as the checkpoint {Path(source).name} has it", success=True)
+        result = Result.of(Optimizer.load(source))
     click.echo(result.report(out or Path(source).with_suffix(".html")))

@@ -196,7 +196,7 @@ def best(study: str, as_json: bool) -> None:
     Example:
       regretless best lab.npz --json
     """
-    result = Result.of(Optimizer.load(study), "what is known so far")
+    result = Result.of(Optimizer.load(study))
     click.echo(json.dumps(summary(result)) if as_json else str(result))
     if not any(t.value is not None for t in result.trials):
         sys.exit(1)

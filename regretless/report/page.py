@@ -28,6 +28,8 @@ from numpy.typing import ArrayLike
 
 MOST_POINTS = 240
 """A curve keeps at most this many points: more cannot be seen, and the page stays small."""
+MOST_LINES = 8
+"""A chart of more lines than this starts with the best of them; a button draws the others."""
 LONG = 10
 """A number with more letters than this, such as one with its quartiles, may be broken at its spaces."""
 SCRIPTS = ("kit", "chart", "table", "surface", "parallel", "page")
@@ -107,10 +109,17 @@ def text_section(title: str, *paragraphs: str) -> Section:
 
 
 def curves_section(
-    title: str, curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False, note: str = ""
+    title: str,
+    curves: Sequence[Curve],
+    *,
+    log_x: Log = False,
+    log_y: Log = False,
+    note: str = "",
+    largest: bool = False,
 ) -> Section:
-    """Lines with bands."""
-    return Section(title, note_html(note) + figures([curves_chart(curves, log_x=log_x, log_y=log_y)]))
+    """Lines with bands; see `curves_chart`."""
+    chart = curves_chart(curves, log_x=log_x, log_y=log_y, largest=largest)
+    return Section(title, note_html(note) + figures([chart]))
 
 
 def charts_section(title: str, charts: Sequence[Chart], *, titles: Sequence[str] = (), note: str = "") -> Section:
@@ -150,8 +159,9 @@ def scrolled(table: str, title: str) -> str:
     return f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">{table}</div>'
 
 
-def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False) -> Chart:
-    """The data of a chart of lines; all curves share axes and quantities."""
+def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False, largest: bool = False) -> Chart:
+    """The data of a chart of lines; all curves share axes and quantities. Of more than MOST_LINES those are drawn at
+    first whose first quantity ends smallest (`largest`: largest)."""
     if not curves:
         raise ValueError("a chart needs at least one curve")
     axes, quantities = list(curves[0].x), list(curves[0].y)
@@ -166,11 +176,23 @@ def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = Fa
         bands = [vars(y if isinstance(y, Band) else Band(y)).items() for y in curve.y.values()]
         y = [{part: numbers(values, keep) for part, values in band if values is not None} for band in bands]
         series.append({"name": curve.name, "kind": kind, "dash": curve.dash, "x": x, "y": y})
-    return {
+    chart: Chart = {
         "x": [{"name": axis, "log": _says(log_x, axis)} for axis in axes],
         "y": [{"name": quantity, "log": _says(log_y, quantity)} for quantity in quantities],
         "series": series,
     }
+    return chart if len(curves) <= MOST_LINES else {**chart, "first": _leaders(curves, largest=largest)}
+
+
+def _leaders(curves: Sequence[Curve], *, largest: bool) -> list[str]:
+    """The names of the MOST_LINES curves that end best."""
+    ends = {}
+    for curve in curves:
+        y = next(iter(curve.y.values()))
+        mid = np.asarray(y.mid if isinstance(y, Band) else y, dtype=np.float64)
+        seen = mid[np.isfinite(mid)]
+        ends[curve.name] = float(seen[-1]) * (-1 if largest else 1) if len(seen) else math.inf
+    return sorted(ends, key=lambda name: ends[name])[:MOST_LINES]
 
 
 def thinned(n: int, most: int = MOST_POINTS) -> np.ndarray[Any, Any]:

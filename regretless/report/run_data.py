@@ -119,6 +119,12 @@ class RunData:
         found = np.array([math.nan if t.seconds is None else t.seconds for t in self.trials])
         return None if np.isnan(found).all() else found
 
+    @functools.cached_property
+    def sd(self) -> Array | None:
+        """The standard deviations of the values, n, NaN where none was told; None where it was told of none."""
+        found = np.sqrt([math.nan if t.var is None or t.value is None else t.var for t in self.trials])
+        return None if np.isnan(found).all() else found
+
     def column(self, name: str) -> Array:
         """The values of a parameter, n; labels as their indices, NaN where a trial does not have the parameter."""
         parameter = self.space.parameters[name]
@@ -175,9 +181,18 @@ class RunData:
     @property
     def brackets(self) -> Array:
         """Where certificates put the optimum over the run: numbers of trials, lower and upper ends, 3 x k."""
-        found = zip(*self.certificates, strict=True)
-        rows = [(self.numbers[n - 1], c.lower, c.upper) for n, c in found if c.certified]
-        return np.array(rows, dtype=np.float64).reshape(-1, 3).T
+        found, known = zip(*self.certificates, strict=True), self.result.best_so_far()
+        rows = [(n - 1, c.lower, c.upper) for n, c in found if c.certified]
+        at, low, high = np.array(rows, dtype=np.float64).reshape(-1, 3).T
+        best = known[at.astype(int)]
+        if not self.noisy:  # the optimum is at least as good as a value that was seen
+            low, high = (low, np.fmin(high, best)) if self.better < 0 else (np.fmax(low, best), high)
+        return np.array([self.numbers[at.astype(int)], low, high])
+
+    @functools.cached_property
+    def noisy(self) -> bool:
+        """Whether the values show noise."""
+        return self.optimizer.method.shows_noise(self.optimizer.history)
 
     @property
     def beyond(self) -> int:
@@ -244,5 +259,6 @@ def place(parameter: Parameter, value: Any) -> float:
 
 
 def text_of(value: Any) -> str:
-    """A value of a parameter in a few digits."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    """A value of a parameter in a few digits; a label of no letters in quotes."""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if text.strip() else f'"{text}"'

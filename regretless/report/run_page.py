@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regretless import __version__
 from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
 from regretless.report.run_data import WIDE, AxisScale, RunData, text_of
 from regretless.space.parameters import Array
-from regretless.trial import last_line
+from regretless.trial import SO_FAR, last_line
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
@@ -30,14 +31,15 @@ MOST_ERRORS = 30
 """Different errors shown in full."""
 
 
-def run_page(result: Result, where: Mapping[str, Any] | None = None) -> str:
-    """The text of the page; slices and contours have the values of `where` in place of the recommended ones."""
+def run_page(result: Result, where: Mapping[str, Any] | None = None, name: str = "") -> str:
+    """The text of the page; slices and contours have the values of `where` in place of the recommended ones. `name`:
+    what the page is called when the run has no name."""
     data = RunData(result, where)
     goal = "smallest" if data.better < 0 else "largest"
-    title = f"Tuning report: {data.record.name}" if data.record.name else "Tuning report"
+    title = ", ".join(["Tuning report"] + [text for text in (data.record.name or name, _day(data.record)) if text])
     by = "a study" if data.record.foreign else str(data.optimizer.recipe)
     lead = f"{_count(result.nfev, 'evaluation')} of {by} looking for the {goal} value."
-    foot = f"Seed {data.optimizer.seed}. Made by regretless."
+    foot = f"Seed {data.optimizer.seed}. Made by regretless {__version__}."
     return page.html_page(title, _sections(data), lead=lead, foot=foot)
 
 
@@ -85,7 +87,7 @@ def _found(data: RunData) -> Section:
         * (probes > 0),
         "Ran": _when(data.record),
         "One evaluation": _took(data),
-        "Ended because": "" if result.message == f"study {data.record.name}" else result.message,
+        **_state(data),
     }
     words = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in facts.items() if text)
     body = f'<div class="columns"><dl class="facts">{words}</dl><div>{setting if rows else ""}</div></div>'
@@ -93,9 +95,23 @@ def _found(data: RunData) -> Section:
     return Section("Recommended setting", body + trials)
 
 
+def _state(data: RunData) -> dict[str, str]:
+    """Why a run ended, or how far one is that has not ended."""
+    message, budget = data.result.message, data.task.budget
+    if not message.startswith(SO_FAR):
+        return {"Ended because": "" if message == f"study {data.record.name}" else message}
+    done, pending = len(data.trials), len(data.result.trials) - len(data.trials)
+    words = f"{done} of {_count(budget, 'evaluation')}" if budget else _count(done, "evaluation")
+    return {"So far": words + (f", {pending} under way" if pending else "")}
+
+
 def _trials(data: RunData) -> dict[str, Any]:
     """The trials as columns; charts and tables name them instead of repeating them."""
     columns: dict[str, Any] = {"number": data.numbers.tolist(), "value": page.numbers(data.values)}
+    if data.sd is not None:
+        sd = np.nan_to_num(data.sd)
+        columns |= {"sd": page.numbers(data.sd), "low": page.numbers(data.values - 2 * sd)}
+        columns["high"] = page.numbers(data.values + 2 * sd)
     if data.seconds is not None:
         columns["seconds"] = page.numbers(data.seconds)
     names = data.names[:MOST_SLICES]
@@ -119,6 +135,12 @@ def _probes(data: RunData) -> list[int]:
     own = data.optimizer.book.probe_steps
     drawn = set(own if data.record.probes is None else data.record.probes)
     return [i for i, number in enumerate(data.numbers.tolist()) if number in drawn]
+
+
+def _day(record: Record) -> str:
+    """The day of a run's last trial, where its record says when that was."""
+    at = record.ended if record.ended is not None else record.began
+    return "" if at is None else f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%Y-%m-%d}"
 
 
 def _when(record: Record) -> str:
@@ -178,13 +200,14 @@ def _history(data: RunData) -> list[Section]:
         ],
     }
     at, low, high = data.brackets
-    if len(at):
+    if len(at) > 1:
         numbers, bounds = at.astype(int).tolist(), {"low": page.numbers(low), "high": page.numbers(high)}
         chart["series"].append({"name": "where the optimum may be", "kind": "band", "x": [numbers], "y": [bounds]})
     words = ["Dots are values, from pale (the first) to strong (the last); the ring is the best trial."]
     words += ["Hollow dots break a constraint."] if _broken(data) else []
     words += ["Crosses at the bottom are failures."] if data.failed else []
-    words += ["The band is where the certificate of that moment put the optimal value."] if len(at) else []
+    words += ["Bars are two standard errors to both sides."] if data.sd is not None else []
+    words += ["The band is where the certificate of that moment put the best possible value."] if len(at) > 1 else []
     section = page.charts_section("Values over the run", [chart], note=" ".join(words) + _cut_note(data))
     return [section, *_certificates(sizes, certificates)]
 
@@ -192,11 +215,12 @@ def _history(data: RunData) -> list[Section]:
 def _certificates(sizes: Sequence[int], found: Sequence[Certificate]) -> list[Section]:
     """What the certificate would have said during the run: the gap and the share against evaluations."""
     x = {"evaluations": np.array(sizes)}
-    gaps = np.array([c.gap if c.certified else np.nan for c in found])
+    # what follows from a floor is the distance to it, which the values show
+    gaps = np.array([c.gap if c.certified and c.kind != "theory" else np.nan for c in found])
     shares = np.array([np.nan if c.share is None else c.share for c in found])
     drawn = {"certified gap": gaps, "share of the space": shares}
     charts = [
-        page.curves_chart([Curve(name, x, {name: values})], log_y=_wide(values))
+        page.curves_chart([Curve(name, x, {name: values}, steps=True)], log_y=_wide(values))
         for name, values in drawn.items()
         if np.isfinite(values).sum() > 1
     ]
@@ -213,14 +237,15 @@ def _importance(model: ModelView | str) -> list[Section]:
             f'<span class="total" style="width:{100 * total:.1f}%"></span><span style="width:{100 * main:.1f}%"></span>'
         )
         cells = f'<td data-v="{total:.6g}">{total:.0%}</td><td data-v="{main:.6g}">{main:.0%}</td>'
-        rows += f'<tr><td>{html.escape(name)}</td><td class="share" data-v="{total:.6g}">{bar}</td>{cells}</tr>'
-    heads = {"parameter": "words", "share of the variance": "words", "with its interactions": "", "alone": ""}
+        label = html.escape(name).replace("_", "_<wbr>")
+        rows += f'<tr><td>{label}</td><td class="share" data-v="{total:.6g}">{bar}</td>{cells}</tr>'
+    heads = {"parameter": "words", "share": "words", "with others": "", "alone": ""}
     head = "".join(f'<th scope="col" class="{look}">{head}</th>' for head, look in heads.items())
     note = (
         "Shares of the variance of the model's mean when settings are drawn evenly from the space (functional ANOVA): "
-        "of a parameter alone (filled), and with its interactions (outlined). " + model.note
+        "of a parameter alone (filled), and with its interactions with others (outlined). " + model.note
     )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    table = f'<table class="importance"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     return [Section("Which parameters matter", page.note_html(note) + page.scrolled(table, "importance"))]
 
 
@@ -315,7 +340,9 @@ def _durations(data: RunData) -> list[Section]:
 
 def _dots(data: RunData, key: str, *, failed: bool = False) -> dict[str, Any]:
     """All trials as dots, coloured by their order."""
-    dots: dict[str, Any] = {"name": "trials, first to last", "kind": "dots", "x": [key], "y": [{"mid": "value"}]}
+    bars = {} if data.sd is None else {"low": "low", "high": "high"}
+    y = [{"mid": "value", **bars}]
+    dots: dict[str, Any] = {"name": "trials, first to last", "kind": "dots", "x": [key], "y": y}
     lost = {"failed": [data.record.number_of(t) for t in data.failed]} if failed and data.failed else {}
     return {**dots, "order": True, "trials": True, "best": data.best, **lost}
 

@@ -25,6 +25,7 @@ from regretless.optimizer import Optimizer, Trial
 from regretless.run.front import Front, Member, observed_values
 from regretless.space import SpaceLike
 from regretless.space.parameters import Array
+from regretless.trial import SO_FAR
 
 if TYPE_CHECKING:
     import pandas
@@ -62,7 +63,7 @@ class Result:
     optimizer: Optimizer
 
     @classmethod
-    def of(cls, optimizer: Optimizer, message: str = "what is known so far", *, success: bool = True) -> Result:
+    def of(cls, optimizer: Optimizer, message: str = SO_FAR, *, success: bool = True) -> Result:
         """The result of what an optimizer knows now; a run without a single success has NaN for a value, unless earlier
         evaluations left it nothing to do."""
         if not any(t.value is not None for t in optimizer.trials) and (optimizer.trials or not optimizer.book.earlier):
@@ -277,7 +278,7 @@ class Result:
         from regretless.report.run_page import run_page
 
         check_page_name(path)
-        write_whole(path, printable(run_page(self, where)).encode())
+        write_whole(path, printable(run_page(self, where, Path(path).stem)).encode())
         return Path(path)
 
 

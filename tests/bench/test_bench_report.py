@@ -151,6 +151,8 @@ window.addEventListener("load", () => {
   seen.wide = document.documentElement.scrollWidth;
   const many = [...document.querySelectorAll("figure.chart")].at(-1);
   const look = (p) => p.getAttribute("stroke") + p.getAttribute("stroke-dasharray");
+  seen.leaders = [...many.querySelectorAll("path.curve")].map((p) => p.dataset.name);
+  [...many.querySelectorAll("button")].find((b) => b.textContent === "all 25 lines").click();
   seen.looks = [...many.querySelectorAll("path.curve")].map(look);
   seen.swatches = [...many.querySelectorAll(".legend line")].map(look);
   many.remove();
@@ -176,7 +178,7 @@ def test_in_a_browser(seen_in_browser):
     dots = {"x": [{"name": "rate", "log": True}], "y": [{"name": "value", "log": False}], "series": [trials]}
     table = table_section("Table", ["method", "value"], [["a", 3.0], ["b", 1.0], ["c", 20.0]])
     swapped = curves_section("Swapped", curves[::-1])
-    many = curves_section("Many", [Curve(f"m{i}", {"n": n}, {"regret": i + n}) for i in range(25)])
+    many = curves_section("Many", [Curve(f"m{i}", {"n": n}, {"regret": 30.0 - i + n}) for i in range(25)])
     sections = [
         curves_section("Curves", curves, log_y=["simple regret"]),
         charts_section("Dots", [dots]),
@@ -202,6 +204,7 @@ def test_in_a_browser(seen_in_browser):
         "alphavar(--c0)",
         "betavar(--c1)",
     ]  # the same in both charts, whatever their order
+    assert sorted(seen["leaders"]) == sorted(f"m{i}" for i in range(24, 16, -1))  # those that end smallest
     assert len(set(seen["looks"])) == 25  # no two curves of a chart look the same
     assert seen["swatches"] == seen["looks"]
     assert seen["wide"] <= 390  # nothing sticks out on a phone

@@ -137,7 +137,7 @@ def test_a_page_of_a_checkpoint(files) -> None:
     assert (result.exit_code, result.output) == (0, "run.html\n")
     page = (files / "run.html").read_text()
     assert "<dt>Objective</dt><dd>cost</dd>" in page
-    assert "<dt>Ended because</dt><dd>as the checkpoint run.npz has it</dd>" in page
+    assert "<dt>So far</dt><dd>6 of 6 evaluations</dd>" in page
 
 
 @pytest.mark.parametrize("source", ["sqlite:///s.db", "s.db"])

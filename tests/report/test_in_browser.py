@@ -62,12 +62,36 @@ def tree_run() -> Result:
     return Result.of(optimizer, "stopped after 30 evaluations: what was asked for holds", success=True)
 
 
+def measured_run() -> Result:
+    """A run under way of values with told errors, all alike in their first digits, and a label without letters."""
+    space = {"dose": rg.Float(0.3, 7), "additive": rg.Choice(["", "salt"])}
+    optimizer = rg.Optimizer(space, method="random", seed=2, budget=30)
+    for i in range(12):
+        trial = optimizer.ask()
+        value = -0.0149123 + 1e-6 * abs(trial.params["dose"] - 2)
+        optimizer.tell(trial, value, var=None if i == 3 else 1e-14)
+    optimizer.ask()
+    return Result.of(optimizer)
+
+
+INKED = """
+(() => {
+  const canvas = document.querySelector("figure.chart canvas"), { width, height } = canvas;
+  const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+  const rows = (x) => [...Array(height).keys()].filter((y) => data[4 * (y * width + x) + 3] > 0).length;
+  return [...Array(width).keys()].map(rows).filter((n) => n > 0);
+})()
+"""
+"""How many pixels of each column of the first chart have ink, where any has."""
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One page of each kind."""
     folder = tmp_path_factory.mktemp("pages")
     (folder / "run.html").write_text(run_page(run_of(60)))
     (folder / "tree.html").write_text(run_page(tree_run()))
+    (folder / "measured.html").write_text(run_page(measured_run()))
     methods = ("random", "sobol", "random-mutation", "stay-at-best")
     runs = [Run(m, "levy", {"dim": 2, "shift": 0.6}, seed=s, budget=6) for m in methods for s in range(2)]
     run_all(runs, folder / "bench", jobs=0, progress=False)
@@ -81,7 +105,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     findings = [Finding(paper, "fig1", "a title", "a claim", "reproduces", "so.", **finding) for paper in PAPERS]  # type: ignore[arg-type]
     (folder / "reproduce.html").write_text(findings_page(findings))
-    kinds = {"run": "run.html", "tree": "tree.html", "reproduce": "reproduce.html"}
+    kinds = {kind: f"{kind}.html" for kind in ("run", "tree", "measured", "reproduce")}
     return {**{kind: folder / name for kind, name in kinds.items()}, "bench": report_folder(folder / "bench")}
 
 
@@ -100,7 +124,7 @@ def opened(browser: Browser, pages: dict[str, Path]) -> Any:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", ["run", "tree", "bench", "reproduce"])
+@pytest.mark.parametrize("kind", ["run", "tree", "measured", "bench", "reproduce"])
 def test_nothing_is_broken_clipped_or_laid_over(kind: str, width: int, opened: Callable[..., Page]) -> None:
     page = opened(kind, width)
     page.run('document.querySelectorAll("details").forEach((d) => { d.open = true; })')
@@ -110,6 +134,10 @@ def test_nothing_is_broken_clipped_or_laid_over(kind: str, width: int, opened: C
     assert page.run(COLLIDING) == []
     wide = '[...document.querySelectorAll(".scroll")].filter((e) => e.scrollWidth > e.clientWidth + 1).length'
     assert width < 1200 or page.run(wide) == 0, "the last column is cut"
+    shares = (
+        '[...document.querySelectorAll("table.importance")].filter((t) => t.offsetWidth > t.parentNode.clientWidth)'
+    )
+    assert page.run(f"{shares}.length") == 0, "the shares of the variance fit on a phone"
 
 
 @pytest.mark.parametrize("width", [400, 1920])
@@ -200,6 +228,18 @@ def test_hints_say_what_a_trial_was(opened: Callable[..., Page]) -> None:
         assert words.startswith(f"trial {i}: ")
         assert (", breaks a constraint" in words, ", a probe" in words) == (i in broken, i in trials["probes"])
     assert "Hollow dots break a constraint." in page.run("document.body.textContent")
+
+
+def test_told_errors_are_drawn_and_named(opened: Callable[..., Page]) -> None:
+    page = opened("measured")
+    page.run('document.querySelector("figure.chart .stage").focus()')
+    words = []
+    for _ in range(4):
+        page.key("ArrowRight")
+        words.append(page.run('document.querySelector("figure.chart .tip").textContent').split("\n")[0])
+    assert [" ± 1e-7" in line for line in words] == [True, True, True, False], "the fourth was told without one"
+    heights = page.run(INKED)
+    assert sorted(heights)[0] < 12 < sorted(heights)[-1], "a bar is higher than a dot"
 
 
 def test_slices_share_their_buttons(opened: Callable[..., Page]) -> None:

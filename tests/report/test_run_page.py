@@ -1,5 +1,6 @@
 """The page of a run says what was found, why, and what failed; its pictures draw the run's own numbers."""
 
+import datetime
 import json
 import math
 import re
@@ -64,6 +65,61 @@ def test_the_page_says_what_why_and_when() -> None:
     assert trials(page)["labels"]["p:kind"] == ["u<b>", "v", "None"]
     automatic = rg.minimize(cost, SPACE, trials=3, seed=1, progress=False)
     assert automatic.optimizer.why in run_page(automatic)
+
+
+def test_a_run_that_goes_on_says_how_far_it_is() -> None:
+    optimizer = rg.Optimizer(SPACE, method="random", direction="minimize", seed=3, budget=9)
+    for _ in range(4):
+        trial = optimizer.ask()
+        optimizer.tell(trial, cost(**trial.params))
+    optimizer.ask()
+    facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", run_page(Result.of(optimizer))))
+    assert facts["So far"] == "4 of 9 evaluations, 1 under way"
+    assert "Ended because" not in facts
+
+
+def test_a_page_is_called_as_its_run_and_its_day(tmp_path) -> None:
+    result = rg.minimize(cost, SPACE, trials=4, seed=1, method="random", progress=False)
+    began = result.optimizer.book.record.began
+    assert began is not None
+    day = datetime.datetime.fromtimestamp(began, datetime.UTC)
+    assert f"<title>Tuning report, cost, {day:%Y-%m-%d}" in run_page(result)
+    page = told().report(tmp_path / "third try.html").read_text()
+    assert "<title>Tuning report, third try</title>" in page, "a run without a name has that of its file"
+
+
+def test_values_with_told_errors_have_bars() -> None:
+    optimizer = rg.Optimizer({"x": rg.Float(-2, 5)}, method="random", direction="minimize", seed=3)
+    for i in range(5):
+        trial = optimizer.ask()
+        optimizer.tell(trial, trial.params["x"] ** 2, var=0.25 if i != 2 else None)
+    page = run_page(Result.of(optimizer))
+    columns, dots = trials(page)["columns"], charts(page)[0]["series"][0]
+    assert dots["y"] == [{"mid": "value", "low": "low", "high": "high"}]
+    half = np.array([1.0, 1.0, 0.0, 1.0, 1.0])
+    np.testing.assert_allclose(np.array(columns["high"]) - columns["value"], half, atol=1e-3)
+    np.testing.assert_allclose(columns["value"] - np.array(columns["low"]), half, atol=1e-3)
+    assert "sd" not in trials(run_page(told()))["columns"]
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_the_optimum_is_at_least_as_good_as_what_was_seen(direction: Any) -> None:
+    sign = 1 if direction == "minimize" else -1
+    space = {"x": rg.Float(-4.5, 10), "rate": rg.Float(1e-4, 1, log=True)}
+    optimizer = rg.Optimizer(space, method="gp-ei", direction=direction, seed=0, budget=24)
+    for _ in range(24):
+        trial = optimizer.ask()
+        optimizer.tell(trial, sign * ((trial.params["x"] - 2.2) ** 2 + 30 * (trial.params["rate"] - 0.1) ** 2))
+    result = Result.of(optimizer)
+    at, low, high = RunData(result).brackets
+    assert len(at) > 2
+    best = result.best_so_far()[at.astype(int)]
+    assert (high <= best).all() if sign > 0 else (low >= best).all()
+
+
+def test_a_label_without_letters_is_seen() -> None:
+    result = told([1.0, 2.0, 3.0, 4.0], space={"flag": rg.Choice(["", " ", "-O2"])})
+    assert trials(run_page(result))["labels"]["p:flag"] == ['""', '" "', "-O2"]
 
 
 def test_failures_are_folded_with_their_text_and_their_trials() -> None:

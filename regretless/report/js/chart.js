@@ -1,7 +1,8 @@
 // A chart is a <figure class="chart"> with its data as JSON inside:
 //   {x: [{name, log, ticks, low, high, at}], y: [{name, log, cut}],
 //    series: [{name, kind: "line" | "steps" | "dots" | "bars" | "band", dash, text, order, best, failed, some,
-//              x: [[...] per axis], y: [{mid, low, high} per quantity]}]}
+//              x: [[...] per axis], y: [{mid, low, high} per quantity]}],
+//    first: [names of the series that are drawn until others are asked for]}
 // Instead of an array there may be the name of a column of the page's trials. It draws one x axis and one quantity at a
 // time; buttons choose which, toggle log scales and hide series. `cut` is [low, high], either null: what lies beyond is
 // drawn at the edge until the button "all values" is pressed. `at` is marked on the x axis.
@@ -75,6 +76,8 @@ function chart(figure) {
   const stage = make("div", { class: "stage", tabindex: 0, role: "img" }, figure);
   if (!members) figure.append(legend);
   let logX = Boolean(data.x[0].log);
+  const rest = data.first ? data.series.map((s) => s.name).filter((name) => !data.first.includes(name)) : [];
+  if (first) state.hidden = new Set(rest);
   const { tip, put, say } = hintOf(figure);
   const own = looks(data.series), look = (s) => own[data.series.indexOf(s)], colour = (s) => look(s).colour;
   const dashes = (s) => look(s).stroke ? { "stroke-dasharray": look(s).stroke } : {};
@@ -111,6 +114,9 @@ function chart(figure) {
   if (first) button(scales, "log y", () => state.logY, () => { state.logY = !state.logY; });
   if (first && data.y.some((q) => q.cut))
     button(scales, "all values", () => state.whole, () => { state.whole = !state.whole; });
+  if (rest.length && first)
+    button(scales, `all ${data.series.length} lines`, () => !state.hidden.size,
+      () => { state.hidden = new Set(state.hidden.size ? [] : rest); });
   if (data.series.length > 1 && first) {
     for (const s of data.series) {
       const toggle = () => { if (!state.hidden.delete(s.name)) state.hidden.add(s.name); };
@@ -151,11 +157,11 @@ function chart(figure) {
   function draw() {
     const shown = visible(), { x: xi, y: yi, logY } = state, axis = data.x[xi];
     const width = Math.max(260, figure.clientWidth), height = Math.round(Math.min(420, Math.max(220, width * 0.55)));
-    const box = { left: 62, right: width - 14, top: 10, bottom: height - 42 };
     const pool = shown.length ? shown : data.series, fixed = isNumber(axis.low) && (!logX || axis.low > FLOOR);
     const [x0, x1] = fixed ? [axis.low, axis.high]
       : ends(pool.flatMap((s) => s.x[xi]), logX, axis.margin ?? 0.01);
-    const [y0, y1] = heights(pool, yi, logY);
+    const [y0, y1] = heights(pool, yi, logY), ys = ticks(y0, y1, logY, 6);
+    const box = { left: besideLabels(ys), right: width - 14, top: 10, bottom: height - 42 };
     const px = (v) => scaled(v, x0, x1, box.left, box.right, logX);
     const py = (v) => scaled(logY ? Math.max(v, y0) : v, y0, y1, box.bottom, box.top, logY);
     const ok = (x, y) => isNumber(x) && isNumber(y) && (!logX || x > 0);
@@ -166,7 +172,7 @@ function chart(figure) {
     const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, height, "aria-hidden": "true" }, stage);
     const fit = Math.max(2, Math.round((box.right - box.left) / 90));
     const names = { xName: axis.name, yName: data.y[yi].name };
-    const marks = { xs: axis.ticks ?? ticks(x0, x1, logX, fit), ys: ticks(y0, y1, logY, 6) };
+    const marks = { xs: axis.ticks ?? ticks(x0, x1, logX, fit), ys };
     axesOf(svg, box, height, { ...marks, px, py, ...names });
     const inner = [box.left, box.top, box.right - box.left, box.bottom - box.top], [x, y, wide, tall] = inner;
     const plot = make("svg:svg", { x, y, width: wide, height: tall, viewBox: inner.join(" ") }, svg); // it clips
@@ -237,8 +243,19 @@ function chart(figure) {
       if (!shades.has(shade)) shades.set(shade, []);
       shades.get(shade).push(i);
     });
-    const radius = drawn.length < HEAVY ? 3.2 : 2;
+    const radius = drawn.length < HEAVY ? 3.2 : 2, { low, high } = s.y[state.y];
     let count = 0;
+    if (low && high) { // error bars
+      pen.strokeStyle = styled("--late");
+      pen.globalAlpha = 0.45;
+      pen.lineWidth = 1.2;
+      pen.beginPath();
+      for (const i of drawn.filter((i) => ok(xs[i], low[i]) && isNumber(high[i]) && low[i] <= y1 && high[i] >= y0)) {
+        pen.moveTo(px(xs[i]), py(Math.max(low[i], y0)));
+        pen.lineTo(px(xs[i]), py(Math.min(high[i], y1)));
+      }
+      pen.stroke();
+    }
     for (const [shade, members] of [...shades].sort((a, b) => a[0] - b[0])) {
       pen.fillStyle = s.order ? mixed(early, late, shade / (SHADES - 1)) : plain;
       pen.globalAlpha = s.order ? 0.85 : 0.65;

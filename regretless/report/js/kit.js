@@ -73,8 +73,9 @@ function trialWords(i) {
   const value = trials.columns.value[i], named = Object.keys(trials.columns).filter((key) => key.startsWith("p:"));
   const lines = named.filter((key) => trials.columns[key][i] !== null).map((key) =>
     `${key.slice(2)} ${textOf(key, trials.columns[key][i])}`);
+  const sd = trials.columns.sd?.[i], error = isNumber(sd) ? ` ± ${show(sd)}` : "";
   const rest = lines.length > MOST_WORDS ? [`and ${lines.length - MOST_WORDS} more`] : [];
-  const head = `trial ${trials.columns.number[i]}: ${value === null ? "failed" : show(value)}`;
+  const head = `trial ${trials.columns.number[i]}: ${value === null ? "failed" : show(value) + error}`;
   const kinds = [i === trials.best && ", the best", broken.has(i) && ", breaks a constraint",
     trials.probes?.includes(i) && ", a probe"].filter(Boolean);
   return [head + kinds.join(""), ...lines.slice(0, MOST_WORDS), ...rest].join("\n");
@@ -148,12 +149,16 @@ function selectOf(parent, label, words, at, change) {
   return box;
 }
 
+// Where a picture begins: right of its axis' name and of the longest label of its ticks, of which so many letters show.
+const LETTERS = 10, SIDE = 30;
+const besideLabels = (marks) => SIDE + LETTER * Math.max(4, ...marks.map(([, label]) => short(label, LETTERS).length));
+
 // The axes of a picture: grid lines, labels that keep apart, and the names; px and py map values to pixels.
 function axesOf(svg, box, height, { xs, ys, px, py, xName, yName, grid = true }) {
   for (const [v, label] of apart(ys, (v) => py(v), upright)) {
     if (grid) make("svg:line", { class: "grid", x1: box.left, x2: box.right, y1: py(v), y2: py(v) }, svg);
-    const text = make("svg:text", { x: box.left - 7, y: py(v) + 4, "text-anchor": "end" }, svg, short(label, 8));
-    if (label.length > 8) make("svg:title", {}, text, label);
+    const text = make("svg:text", { x: box.left - 7, y: py(v) + 4, "text-anchor": "end" }, svg, short(label, LETTERS));
+    if (label.length > LETTERS) make("svg:title", {}, text, label);
   }
   for (const [v, label] of apart(xs, px, (label) => across(short(label)))) {
     if (grid) make("svg:line", { class: "grid", x1: px(v), x2: px(v), y1: box.top, y2: box.bottom }, svg);

@@ -48,7 +48,8 @@ function surface(figure) {
 
   function draw() {
     const width = Math.max(260, figure.clientWidth), height = Math.round(Math.min(520, Math.max(260, width * 0.6)));
-    const box = { left: 72, right: width - 14, top: 10, bottom: height - 42 }, [X, Y] = [axes[state.x], axes[state.y]];
+    const [X, Y] = [axes[state.x], axes[state.y]], marks = (axis, n) => axis.ticks ?? ticks(axis.low, axis.high, axis.log, n);
+    const box = { left: besideLabels(marks(Y, 6)), right: width - 14, top: 10, bottom: height - 42 };
     const { pair, at } = sampler(), wide = Math.round(box.right - box.left), tall = Math.round(box.bottom - box.top);
     stage.replaceChildren();
     const range = `from ${show(pair.low)} to ${show(pair.high)}`;
@@ -70,7 +71,6 @@ function surface(figure) {
     const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, height, "aria-hidden": "true" }, stage);
     const px = (v) => scaled(v, X.low, X.high, box.left, box.right, X.log);
     const py = (v) => scaled(v, Y.low, Y.high, box.bottom, box.top, Y.log);
-    const marks = (axis, n) => axis.ticks ?? ticks(axis.low, axis.high, axis.log, n);
     const names = { xName: X.name, yName: Y.name }, fit = Math.max(2, Math.round(wide / 90));
     axesOf(svg, box, height, { xs: marks(X, fit), ys: marks(Y, 6), px, py, ...names, grid: false });
     const drawn = trials.some?.filter((_, k) => (trials.some.length - 1 - k) % THINNED === 0);
