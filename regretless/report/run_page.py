@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regretless import __version__
 from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
@@ -39,7 +38,7 @@ def run_page(result: Result, where: Mapping[str, Any] | None = None, name: str =
     title = ", ".join(["Tuning report"] + [text for text in (data.record.name or name, _day(data.record)) if text])
     by = "a study" if data.record.foreign else str(data.optimizer.recipe)
     lead = f"{_count(result.nfev, 'evaluation')} of {by} looking for the {goal} value."
-    foot = f"Seed {data.optimizer.seed}. Made by regretless {__version__}."
+    foot = f"Seed {data.optimizer.seed}. Made by regretless."
     return page.html_page(title, _sections(data), lead=lead, foot=foot)
 
 
