@@ -37,6 +37,7 @@ import regretless as rg
 from regretless.models.gp.surrogate import Surrogate
 from regretless.optimizer import Optimizer
 from regretless.outlook.probes import most_better
+from regretless.outlook.standing import Standing
 from regretless.outlook.stopping import GapBelow
 
 PROBES = 20
@@ -78,7 +79,7 @@ def main() -> None:
 
 
 def certified(opt: Optimizer, delta: float) -> float:
-    share = opt.share_at(delta).value
+    share = Standing(opt).share_at(delta).value
     return 1.0 if share is None else share
 
 

@@ -13,17 +13,16 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from regretless.auto import choose_method
 from regretless.basics.machine import machine
-from regretless.basics.options import whole_number
 from regretless.basics.statefile import pack
 from regretless.basics.values import checked_amount, checked_value, checked_values, checked_variance
 from regretless.certificate import Certificate
@@ -37,12 +36,13 @@ from regretless.files.codec import (
     check_book,
     same_recipe,
 )
-from regretless.files.earlier import Evaluation, evaluations, placed
+from regretless.files.earlier import evaluations, placed
 from regretless.history import History
 from regretless.method import Method, Recipe, next_points
 from regretless.outlook.bounds import first_beyond, warn_of_wrong_limit
-from regretless.outlook.probes import Probing, Share, Spending, gap_left, is_due, probe_point, share_left
-from regretless.outlook.stopping import USUAL_TRIALS, rule_of
+from regretless.outlook.probes import is_due, probe_point
+from regretless.outlook.standing import Standing
+from regretless.outlook.stopping import USUAL_TRIALS
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Array
 from regretless.task import CostKind, Direction, Task, objectives_of
@@ -51,7 +51,7 @@ from regretless.trial import checked_constraints, checked_cost, own_values
 
 if TYPE_CHECKING:
     from regretless.outlook.forecast import Forecast
-    from regretless.outlook.outlook import Forecasts, Outlook
+    from regretless.outlook.outlook import Outlook
 
 FILE_KIND = "regretless-run-1"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
@@ -60,7 +60,6 @@ MOVED = 2.0**-41
 ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
 """What other libraries, and `minimize`, call our arguments."""
 
-Answer = TypeVar("Answer")
 _optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
 """The optimizers of this process."""
 
@@ -139,17 +138,14 @@ class Optimizer:
         if self.task.cost is not None and not self._method.traits.cost:
             raise ValueError(f"{self.recipe.name} cannot weigh gains by cost; gp-ei and gp-pi can")
         self._book, self._history = Book(), empty_history(self.task, self._method)
-        self._wrong_limit: float | None = None
-        """The first value told beyond the floor or ceiling, which was then wrong."""
-        self._compared = 0, 0
-        """How many ended trials and earlier evaluations were compared with it."""
+        self._corrections = 0
+        """How often the book had been corrected when the history was made from it."""
         self._change: _Change | None = None
         """What has happened and is not yet written into the book."""
         self._interrupted = False
         """Whether a computation of the method was broken off, so that its caches cannot be trusted."""
         self._file: Checkpoint | None = None
         """The file that the run is written to."""
-        self._forecasts: Forecasts | None = None
         self._new_locks()
 
     def __repr__(self) -> str:
@@ -198,7 +194,8 @@ class Optimizer:
             own = own_values(self.space.parameters, fixed) if fixed else {}
             due: list[int] = []
             if part is not None or not self.task.probes:
-                X = self._computed(lambda method: next_points(method, history, n or 1, step=step, cube=part))
+                with self.computing() as method:
+                    X = next_points(method, history, n or 1, step=step, cube=part)
             else:
                 X, due = self._probes_and_proposals(history, step, n or 1)
             settings = [self.space.decode(u, self._encoding) | own for u in X]
@@ -213,12 +210,10 @@ class Optimizer:
         """The points of the next n trials, and which of their steps were to be probes; a probe whose draw is known
         already needs no evaluation."""
         points: list[Array] = []
-        for i in range(step, step + n):
-            u = probe_point(self.task, i, self._encoding) if is_due(i, self.task.probes) else None
-            if u is None or history.is_known(u):
-                u = self._computed(lambda method: next_points(method, history, step=i)[0])  # noqa: B023
-            points.append(u)
-            history = history.with_pending(u)
+        with self.computing() as method:
+            for i in range(step, step + n):
+                points.append(proposal(self.task, method, history, i))
+                history = history.with_pending(points[-1])
         return np.array(points), [i for i in range(step, step + n) if is_due(i, self.task.probes)]
 
     def adopt(self, params: Mapping[str, Any] | Sequence[float] | Array) -> Trial:
@@ -279,66 +274,45 @@ class Optimizer:
             after = self.history.with_values(
                 trial.unit[None], [y], yvar=[seen_var], sides=[sides] if self.history.n_sides else None
             )
+            wrong = self._newly_beyond([told.value], [told.var])
             self._happened(_Change(after, ended=told))
-            self._limit_holds(warn=True)
-
-    def reopen(self, trial: Trial | int) -> None:
-        """Takes back what was told of a trial, which is then pending again: tell it the right value, or forget it.
-
-        What was proposed since rests on the value that was taken back, so it can no longer be made anew (`Trial.seen`).
-        A file that holds the run must be written whole afterwards, which a `save` to its path does.
-        """
-        with self._lock, self._writing:
-            book = self.book
-            number = trial.number if isinstance(trial, Trial) else trial
-            if number not in book.ended:
-                raise ValueError(f"trial {number!r} has not been told, so there is nothing to take back")
-            place = book.ended.index(number)
-            book.ended.remove(number)
-            book.forgotten.discard(number)
-            book.earlier = [e._replace(after=e.after - (e.after > place)) for e in book.earlier]
-            for t in book.trials:
-                t.seen = None if t.seen is not None and t.seen[0] > place else t.seen
-            own = book.trials[number]
-            own.state, own.value, own.var, own.cost, own.seconds = "pending", None, None, None, None
-            own.constraints, own.error, own.further, own.further_var = (), "", (), ()
-            self._history = history_of(self.task, self._method, book)
-            self._wrong_limit, self._compared, self._file = None, (0, 0), None
+        if wrong is not None:
+            warn_of_wrong_limit(task, wrong)
 
     def learn(self, source: Any, *, missing: Mapping[str, Any] | None = None) -> int:
         """Takes in what was evaluated before this run and returns how many evaluations that were; they are no trials.
 
         source: a `Result` or its JSON, an `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and
             one called "value", an Optuna study or storage URL, or (setting, value) pairs. Ranges may differ: settings
-            outside of this space are used by the model and never proposed.
+            outside of this space are used by the model and never proposed. `Earlier` evaluations, which doors make,
+            are places in the cube and taken as they are.
         missing: values for parameters that the earlier settings do not have.
         """
         task, method = self.task, self.method
         if task.cost is not None:
             raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
+        if isinstance(source, list) and all(isinstance(e, Earlier) for e in source):
+            return self._learn(source)
         read = placed(evaluations(source, task.objectives), self.space, self._encoding, missing or {}, task)
         with self._lock, self._writing:
             # a second time they would look like repetitions, and as if there were no noise
             before = {(e.unit.tobytes(), e.value, *e.further) for e in self.book.earlier}
             inside = [(u, e) for u, e in read.inside if (u.tobytes(), e.value, *e.further) not in before]
             beyond = read.beyond if method.uses_outside(self.history) and not task.n_constraints else []
-            self._learn([*self._as_earlier(beyond, outside=True), *self._as_earlier(inside, outside=False)])
+            found = [(e, u, True) for u, e in beyond] + [(e, u, False) for u, e in inside]
+            self._learn([
+                Earlier(
+                    u, e.value, math.nan if e.var is None else e.var, tuple(e.constraints), outside,
+                    further=e.further, further_var=e.further_var,
+                )
+                for e, u, outside in found
+            ])  # fmt: skip
         unused = {f"outside the ranges, which {self.recipe.name} cannot use": len(read.beyond) - len(beyond)}
         unused["they were learnt before"] = len(read.inside) - len(inside)
         for why, count in (read.left_out | unused).items():
             if count:
                 warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=2)
         return len(inside) + len(beyond)
-
-    def _as_earlier(self, found: Iterable[tuple[Array, Evaluation]], *, outside: bool) -> list[Earlier]:
-        ended, nan = len(self.book.ended), math.nan
-        return [
-            Earlier(
-                u, e.value, nan if e.var is None else e.var, tuple(e.constraints), outside, ended, e.further,
-                e.further_var,
-            )
-            for u, e in found
-        ]  # fmt: skip
 
     def forget(self, trial: Trial | int) -> None:
         """Gives up a pending trial that will never be told, without holding the failure against its setting."""
@@ -347,40 +321,19 @@ class Optimizer:
             told = replace(trial, state="failed")
             self._happened(_Change(self.history.without_pending(trial.unit), ended=told, forgotten=True))
 
-    def hand(self, trial: Trial | int, client: str) -> None:
-        """Writes down to whom a pending trial is given, so that the same client can be given it again."""
+    def _learn(self, found: Sequence[Earlier]) -> int:
         with self._writing:
-            number = self._pending_trial(trial).number
-            self._happened(_Change(self.history, handed=((number, client),)))
-
-    def take_in(
-        self,
-        points: Iterable[Array],
-        values: Iterable[ArrayLike],
-        variances: Iterable[ArrayLike],
-        constraints: Iterable[Sequence[float]] | None = None,
-        *,
-        outside: bool = False,
-    ) -> None:
-        """Takes in evaluations that are no trials of this run: cube points, values (NaN: failed; of all objectives,
-        where there are several), noise variances (NaN: not known) and the values of the constraints, where there are
-        some. What lies outside the cube is for models alone, and nothing is proposed there."""
-        with self._writing:
-            limits, ended, found = list(constraints or ()), len(self.book.ended), list[Earlier]()
-            for i, (u, told, told_var) in enumerate(zip(points, values, variances, strict=True)):
-                (y, *more), (v, *more_var) = (np.atleast_1d(told).tolist(), np.atleast_1d(told_var).tolist())
-                limit = tuple(limits[i]) if limits else ()
-                found.append(Earlier(u, float(y), float(v), limit, outside, ended, tuple(more), tuple(more_var)))
-            self._learn(found)
-
-    def _learn(self, found: Sequence[Earlier]) -> None:
-        with self._writing:
-            history = self.history
+            history, ended = self.history, len(self.book.ended)
+            found = [e._replace(after=ended) for e in found]
+            inside = [e for e in found if not e.outside]
+            wrong = self._newly_beyond([e.value for e in inside], [e.var for e in inside])
             for _, batch in itertools.groupby(found, key=lambda e: e.outside):
                 history = with_earlier(history, self.task, list(batch))
             if found:
                 self._happened(_Change(history, earlier=found))
-                self._limit_holds(warn=True)
+        if wrong is not None:
+            warn_of_wrong_limit(self.task, wrong)
+        return len(found)
 
     # -- what is known
 
@@ -396,6 +349,9 @@ class Optimizer:
         """What the method sees of it."""
         with self._writing:
             self._write_down()
+            if self._book.corrections != self._corrections:
+                self._history = history_of(self.task, self._method, self._book)
+                self._corrections = self._book.corrections
             return self._history
 
     @property
@@ -427,8 +383,10 @@ class Optimizer:
     @property
     def why(self) -> str:
         """Why this method was taken; of one that chooses as it goes, why it searches as it does and what changed."""
-        with self._lock:
-            return self._computed(lambda method: method.why(self.history)) or self._chosen
+        history = self.history
+        with self.computing() as method:
+            found = method.why(history)
+        return found or self._chosen
 
     @property
     def exhausted(self) -> bool:
@@ -437,108 +395,58 @@ class Optimizer:
         most = len(self.trials) + len(known)
         return size <= most and len({u.tobytes() for u in [*(t.unit for t in self.trials), *known]}) >= size
 
-    def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
-        """The cube point of trial number `step`, d; nothing changes.
-
-        pending: points that others are evaluating.
-        ahead: how many workers with smaller trial numbers are asking right now; the point is the (ahead + 1)-th of a
-            batch, so that they all differ.
-        """
-        with self._lock:
-            history = self.history.with_pending(np.array(pending)) if len(pending) else self.history
-            return self.proposal(history, step, ahead=ahead)
-
-    def proposal(self, history: History, step: int, *, ahead: int = 0) -> Array:
-        """The same for a history of the caller's, which holds the points under way."""
-        with self._lock:
-            if is_due(step, self.task.probes):
-                probe = probe_point(self.task, step, self._encoding)
-                if not history.is_known(probe):
-                    return probe
-            point: Array = self._computed(lambda method: next_points(method, history, 1 + ahead, step=step)[-1])
-            return point
-
     def recommend(self) -> dict[str, Any]:
         """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value; of several
         objectives a compromise."""
         with self._lock:
-            u = self._computed(lambda method: method.recommend(self.history))
+            history = self.history
+            with self.computing() as method:
+                u = method.recommend(history)
         key = u.tobytes()
         for trial in self.trials:
             if trial.unit.tobytes() == key:
                 return dict(trial.given)  # to the last digit
         return self.space.decode(u, self._encoding)
 
-    def front_rows(self) -> tuple[NDArray[np.intp], Array, Array]:
-        """The rows of the history that are on the front, their values and the sds of these (`Method.front`)."""
-        with self._lock:
-            return self._computed(lambda method: method.front(self.history))
-
     @property
     def certificate(self) -> Certificate:
         """How much worse than the optimum `recommend()` may be, with probability 0.95, or why that is not known."""
         return self.certificate_at(0.05)
 
-    def certificate_at(
-        self, delta: float, *, beside: Sequence[Array] = (), probing: Probing | None = None
-    ) -> Certificate:
-        """The same with probability 1 - delta. `beside`: points that others are evaluating; `probing`: what is known of
-        the run's probes, where the trials are not this optimizer's own."""
-        with self._lock:
-            task, history, holds = self.task, self.history, self._limit_holds()
-            found = self._computed(lambda method: gap_left(task, method, history, delta, limit_holds=holds))
-            if self.book.record.foreign:
-                found = found.for_any_sampler(maximises=task.direction == "maximize", bound=task.limit)
-            if task.several:
-                return found
-            rule = rule_of(self.book.record.rule)
-            left = self.share_at(delta, rule=rule, beside=beside, probing=probing)
-            return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
-
-    def share_at(
-        self,
-        delta: float,
-        *,
-        rule: Spending | None = None,
-        beside: Sequence[Array] = (),
-        probing: Probing | None = None,
-    ) -> Share:
-        """How much of the space can be better than `recommend()`, with probability 1 - delta; by one planned look or,
-        with a `rule` that may end the run by its values, at every moment."""
-        with self._lock:
-            history, book = self.history, self.book
-            history = history.with_pending(np.array(beside)) if len(beside) else history
-            steps = tuple(book.probe_steps) if book.probe_steps or self.task.probes else None
-            known = probing or Probing(steps, book.record.overlapping, rule)
-            return self._computed(lambda method: share_left(self.task, method, history, known, delta))
+    def certificate_at(self, delta: float) -> Certificate:
+        """The same with probability 1 - delta."""
+        return Standing(self).certificate_at(delta)
 
     @property
     def outlook(self) -> Outlook:
         """What 20 more trials would bring, and how this run's earlier forecasts turned out."""
-        return self.outlooks([USUAL_TRIALS])[0]
+        return Standing(self).outlooks([USUAL_TRIALS])[0]
 
     def forecast(self, trials: int = USUAL_TRIALS) -> Forecast:
         """How much better the recommended setting will be after so many more trials, in the unit of the objective."""
-        return self.outlooks([trials])[0].forecast
+        return Standing(self).outlooks([trials])[0].forecast
 
-    def outlooks(self, trials: Sequence[int], *, beside: Sequence[Array] = ()) -> tuple[Outlook, ...]:
-        """The outlook for each number of further trials. `beside`: points that others are evaluating."""
-        from regretless.outlook.outlook import Forecasts
-
-        for m in trials:
-            whole_number(trials=m)
+    @contextmanager
+    def computing(self) -> Iterator[Method]:
+        """The method, to be asked about any history: threads exclude each other, and when the question is broken off
+        what the method keeps is dropped, because it may be half written."""
         with self._lock:
-            if self._forecasts is None:
-                self._forecasts = Forecasts(self.method.cube)
-            history = self.history.with_pending(np.array(beside)) if len(beside) else self.history
-            noisy = len(history) > 0 and self._computed(lambda method: method.shows_noise(history))
-            return self._forecasts.outlook(history, trials, noisy=noisy, task=self.task)
+            method = self.method
+            self._interrupted = True  # and it stays so when the answer is not reached
+            yield method
+            self._interrupted = False
 
     # -- files
 
-    def save(self, path: str | Path | Checkpoint) -> None:
+    def save(self, path: str | Path | Checkpoint | BinaryIO) -> None:
         """Writes everything to a file (no pickle); a kill at any moment leaves the old file or the new one, never half
-        of one. Into a `Checkpoint` that holds the run's beginning, it writes only what is new."""
+        of one. Into a `Checkpoint` that holds the run's beginning, it writes only what is new. An open binary file gets
+        the same bytes."""
+        if not isinstance(path, str | Path | Checkpoint):
+            with self._lock, self._writing:
+                content = pack(self._state())
+            path.write(content)
+            return
         with self._writing:
             file = self._file_at(path)
             if file is path and file.can_grow(self.book):
@@ -555,11 +463,6 @@ class Optimizer:
         other = Checkpoint(path)
         return self._file if self._file is not None and self._file.path == other.path else other
 
-    def to_bytes(self) -> bytes:
-        """What `save` would write."""
-        with self._lock, self._writing:
-            return pack(self._state())
-
     def _say_where_it_began(self) -> None:
         """Warns, once in the life of a run, that it goes on where bits may differ."""
         record = self.book.record
@@ -574,15 +477,17 @@ class Optimizer:
             record.machine = machine()
 
     def _state(self) -> dict[str, Any]:
-        record = self.book.record
+        record, history = self.book.record, self.history
         record.machine = record.machine or machine()
+        with self.computing() as method:
+            cache = method.warm(history)
         return {
             "kind": FILE_KIND,
             "task": self.task.to_json(),
             "recipe": self.recipe.to_json(),
             "why": self._chosen,
             **book_to_arrays(self.book, self.task, self.method),
-            "cache": self._computed(lambda method: method.warm(self.history)),
+            "cache": cache,
         }
 
     @classmethod
@@ -633,7 +538,6 @@ class Optimizer:
         check_book(self._book, self.task)
         if changes:
             self._history = history_of(self.task, self.method, self._book)
-        self._limit_holds()
 
     # -- inside
 
@@ -644,14 +548,6 @@ class Optimizer:
     def _fresh_method(self) -> Method:
         task = self.task
         return self.recipe.build(task.space, seed=task.seed, budget=task.budget, sign=task.sign)
-
-    def _computed(self, question: Callable[[Method], Answer]) -> Answer:
-        """What the method answers."""
-        method = self.method
-        self._interrupted = True  # and it stays so when the answer is not reached
-        answer = question(method)
-        self._interrupted = False
-        return answer
 
     def _happened(self, change: _Change) -> None:
         """From here on something has happened: one assignment says so, and writing it down can be done again, so an
@@ -679,28 +575,14 @@ class Optimizer:
             book.earlier += change.earlier
         if change.probe_steps and change.probe_steps[-1] not in book.probe_steps[-1:]:
             book.probe_steps += change.probe_steps
-        if change.handed and change.handed[-1] not in book.handed[-1:]:
-            book.handed += change.handed
         book.record.overlapping |= change.overlapping
         self._history, self._change = change.history, None
 
-    def _limit_holds(self, *, warn: bool = False) -> bool:
-        """Whether no value lies beyond the floor or ceiling; each value is looked at once."""
-        with self._writing:
-            return self._compared_limit(warn=warn)
-
-    def _compared_limit(self, *, warn: bool) -> bool:
-        book, (ended, earlier) = self.book, self._compared
-        if self._wrong_limit is None and self.task.limit is not None:
-            trials = [t for t in (book.trials[n] for n in book.ended[ended:]) if t.value is not None]
-            inside = [e for e in book.earlier[earlier:] if not e.outside]
-            values = [*(t.value for t in trials if t.value is not None), *(e.value for e in inside)]
-            variances = [*(math.nan if t.var is None else t.var for t in trials), *(e.var for e in inside)]
-            self._wrong_limit = first_beyond(self.task, values, variances)
-            self._compared = len(book.ended), len(book.earlier)
-            if warn and self._wrong_limit is not None:
-                warn_of_wrong_limit(self.task, self._wrong_limit)
-        return self._wrong_limit is None
+    def _newly_beyond(self, values: Sequence[float | None], variances: Sequence[float | None]) -> float | None:
+        """The first of new values that lies beyond the floor or ceiling, unless another did so before."""
+        known = [(y, math.nan if v is None else v) for y, v in zip(values, variances, strict=True) if y is not None]
+        found = first_beyond(self.task, *zip(*known, strict=True)) if known else None
+        return None if found is None or first_beyond(self.task, *self.book.values()) is not None else found
 
     def _pending_trial(self, trial: Trial | int) -> Trial:
         if isinstance(trial, Mapping):
@@ -717,6 +599,20 @@ class Optimizer:
             now = f"(state {own.state!r}, value {own.value!r})"
             raise ValueError(f"trial {number} has been told already, or was forgotten {now}")
         return own
+
+
+def proposal(task: Task, method: Method, history: History, step: int, *, ahead: int = 0) -> Array:
+    """The cube point of trial number `step`, d. This is the law: nothing else decides it.
+
+    history: what is known, and what is being evaluated at the moment.
+    ahead: how many workers with smaller trial numbers are asking right now; the point is the (ahead + 1)-th of a batch,
+        so that they all differ.
+    """
+    if is_due(step, task.probes):
+        probe = probe_point(task, step, method.traits.choices)
+        if not history.is_known(probe):
+            return probe
+    return np.asarray(next_points(method, history, 1 + ahead, step=step)[-1])
 
 
 def _agree(key: str, now: Any, written: Any, elsewhere: bool) -> bool:
@@ -759,5 +655,3 @@ class _Change:
     earlier: Sequence[Earlier] = ()
     probe_steps: Sequence[int] = ()
     overlapping: bool = False
-    handed: Sequence[tuple[int, str]] = ()
-    """Who is given which trial."""

@@ -23,6 +23,7 @@ import pytest
 
 import regretless as rg
 from regretless.auto import AUTO
+from regretless.outlook.standing import Standing
 from regretless.run.minimize import _Run
 from regretless.run.result import observed
 
@@ -495,7 +496,7 @@ def test_a_run_ended_by_its_rule_stays_ended(tmp_path) -> None:
         return cost(a, n)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rg.Optimizer, "certificate_at", lambda self, delta: certificate)
+        patch.setattr(Standing, "certificate_at", lambda self, delta: certificate)
         first = run(rg.GapBelow(0.1))
         assert "stopped after 2 evaluations" in first.message
         assert len(calls) == 2

@@ -21,13 +21,15 @@ from regretless.basics.options import in_range, one_of
 from regretless.basics.streams import Stream
 from regretless.bilevel.run import TrainingRun
 from regretless.bilevel.schedule import FixedHorizon, Promotion
+from regretless.files.book import Earlier
 from regretless.history import History
 from regretless.method import Recipe, keyed_generator, next_points
 from regretless.methods.bbo.default import BBO
 from regretless.methods.bbo.printed import PrintedBBO
-from regretless.optimizer import Optimizer
+from regretless.optimizer import Optimizer, proposal
 from regretless.space import Cube, Space
 from regretless.space.parameters import Array, Axis
+from regretless.task import Task
 
 TAIL = 4
 """Validations at the end of a curve that its noise is judged by: those of one stretch at the default of four."""
@@ -94,8 +96,9 @@ class Outer:
         late = len(self.rungs) > 1 and until > self.rungs[0] and any(len(r.ends) > 1 for r in runs)
         if late and self.fidelity:
             return self._propose_with_length(runs)
-        waiting = [r.unit for r in runs if not r.is_known]
-        return self.optimizer(runs).propose(len(runs), waiting)
+        waiting, optimizer = [r.unit for r in runs if not r.is_known], self.optimizer(runs)
+        with optimizer.computing() as method:
+            return proposal(optimizer.task, method, optimizer.history.with_pending(waiting), len(runs))
 
     def optimizer(self, runs: Sequence[TrainingRun]) -> Optimizer:
         """An Optimizer that was told where every known run stands now (a promoted run has replaced its own value)."""
@@ -104,12 +107,13 @@ class Outer:
         values, noise = outer_values(known, self.scale, self.cap, self.rungs)
         failed = np.array([not r.ends for r in known], dtype=bool)
         variances = np.full(len(known), np.nan) if self.noise_known else np.where(failed, np.nan, noise)
-        optimizer.take_in([r.unit for r in known], np.where(failed, np.nan, values), variances)
+        told = zip(known, np.where(failed, np.nan, values), variances, strict=True)
+        optimizer.learn([Earlier(r.unit, float(value), float(var)) for r, value, var in told])
         return optimizer
 
     def _optimizer(self) -> Optimizer:
         budget = self.schedule.trials if isinstance(self.schedule, FixedHorizon) else None
-        return Optimizer(self.space, method=self.recipe, direction="minimize", budget=budget, seed=self.seed)
+        return Optimizer(Task(self.space, budget=budget, seed=self.seed), self.recipe)
 
     # -- the one place that holds a bare Method: no Space has the length of training as a coordinate
 

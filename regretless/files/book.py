@@ -76,12 +76,12 @@ class Earlier(NamedTuple):
     """Its place, d; outside the cube where `outside`."""
     value: float
     """In the user's units; NaN: it failed."""
-    var: float
+    var: float = math.nan
     """Its noise variance; NaN: unknown."""
-    constraints: tuple[float, ...]
-    outside: bool
-    after: int
-    """How many trials had ended when it was learnt."""
+    constraints: tuple[float, ...] = ()
+    outside: bool = False
+    after: int = 0
+    """How many trials had ended when it was learnt; the run that learns it says so."""
     further: tuple[float, ...] = ()
     """The values of the other objectives, where there are several."""
     further_var: tuple[float, ...] = ()
@@ -104,6 +104,35 @@ class Book:
     record: Record = field(default_factory=Record)
     handed: list[tuple[int, str]] = field(default_factory=list)
     """Numbers of trials, and the clients to whom they were given, in the order in which that happened."""
+    corrections: int = 0
+    """How often something was taken back; what was made from the book before that is to be made anew."""
+
+    def values(self) -> tuple[list[float], list[float]]:
+        """All values told of settings inside the space, of the first objective, and their noise variances (NaN: not
+        known)."""
+        ended = [t for t in (self.trials[number] for number in self.ended) if t.value is not None]
+        inside = [e for e in self.earlier if not e.outside]
+        variances = [*(math.nan if t.var is None else t.var for t in ended), *(e.var for e in inside)]
+        return [*(t.value for t in ended if t.value is not None), *(e.value for e in inside)], variances
+
+    def reopen(self, number: int) -> None:
+        """Takes back what was told of a trial, which is then pending again: tell it the right value, or forget it.
+
+        What was proposed since rests on the value that was taken back, so it cannot be made anew (`Trial.seen`).
+        A file that holds the book must be written whole afterwards.
+        """
+        if number not in self.ended:
+            raise ValueError(f"trial {number!r} has not been told, so there is nothing to take back")
+        place = self.ended.index(number)
+        self.ended.remove(number)
+        self.forgotten.discard(number)
+        self.earlier = [e._replace(after=e.after - (e.after > place)) for e in self.earlier]
+        for t in self.trials:
+            t.seen = None if t.seen is not None and t.seen[0] > place else t.seen
+        own = self.trials[number]
+        own.state, own.value, own.var, own.cost, own.seconds = "pending", None, None, None, None
+        own.constraints, own.error, own.further, own.further_var = (), "", (), ()
+        self.corrections += 1
 
 
 def history_of(task: Task, method: Method, book: Book) -> History:

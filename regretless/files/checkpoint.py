@@ -43,6 +43,7 @@ class Position:
     earlier: int
     probe_steps: int
     handed: int
+    corrections: int
     record: dict[str, Any]
     whole: int
     """Bytes of the whole state."""
@@ -71,7 +72,9 @@ class Checkpoint:
     def can_grow(self, book: Book) -> bool:
         """Whether a line can say what the file lacks of a book, and pays."""
         at = self._at
-        return at is not None and len(book.earlier) == at.earlier and at.size - at.whole <= max(at.whole, self.lines)
+        if at is None or at.corrections != book.corrections or len(book.earlier) != at.earlier:
+            return False
+        return at.size - at.whole <= max(at.whole, self.lines)
 
     def grow(self, book: Book, task: Task, method: Method) -> None:
         """Adds a line with what the file lacks of a book; a line that cannot be written whole leaves no trace."""
@@ -109,7 +112,7 @@ class Checkpoint:
 def position(book: Book, whole: int, size: int, digest: str) -> Position:
     """Where a file stands that holds all of a book."""
     counts = len(book.trials), len(book.ended), len(book.earlier), len(book.probe_steps), len(book.handed)
-    return Position(*counts, asdict(book.record), whole, size, digest)
+    return Position(*counts, book.corrections, asdict(book.record), whole, size, digest)
 
 
 def append(path: Path, size: int, line: bytes) -> None:

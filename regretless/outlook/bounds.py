@@ -28,9 +28,9 @@ def first_beyond(task: Task, values: Iterable[float], variances: Iterable[float]
 
 
 def warn_of_wrong_limit(task: Task, value: float) -> None:
-    """Warns that a value lies beyond the limit."""
+    """Warns the caller's caller that a value lies beyond the limit."""
     words = f"{limit_name(task)}={task.limit:g} was wrong: a value of {value:g} was told"
-    warnings.warn(f"{words}; certificates go on without it", RuntimeWarning, stacklevel=5)
+    warnings.warn(f"{words}; certificates go on without it", RuntimeWarning, stacklevel=4)
 
 
 def within_limit(found: Certificate, task: Task, best: float | None) -> Certificate:

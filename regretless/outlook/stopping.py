@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from regretless.basics.options import in_range, whole_number
 from regretless.certificate import Certificate
 from regretless.outlook import going_on
-from regretless.outlook.probes import DEFAULT_RATE, Proven, Share, Spending, checked_rate
+from regretless.outlook.probes import DEFAULT_RATE, FOR_THE_ASKED, Share, Spending, checked_rate
+from regretless.outlook.standing import Standing
 from regretless.task import Direction
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ fewer the bound rests on what was assumed before any evaluation. Two of three wr
 (docs/lab/certificates.md)."""
 SUM_OF_SQUARES = 6 / math.pi**2
 """The k-th look spends this share of delta over k^2; the shares of all looks add up to 1."""
-FOR_THE_ASKED = 0.8
-"""The part of delta that is spent on the share that a rule asks for; the rest is for the shares that certificates name
-at other moments. With 0.8 a share of 5 % needs 4 probes more than with all of delta."""
 USUAL_TRIALS, USUAL_CHANCE = 20, 0.9
 """How far a rule by the forecast looks ahead, and how sure it must be, unless it is told otherwise."""
 _log = logging.getLogger(__name__)
@@ -145,7 +143,7 @@ class StopRule(ABC):
             library = type(run).__module__.partition(".")[0]
             found: str | None = importlib.import_module(f"regretless.doors.{library}.rules").ask(self, run)
             return found
-        reason = self.check(run)
+        reason = self.check(Standing(run))
         run.book.record.rule = self.state()
         return reason
 
@@ -462,20 +460,6 @@ def range_of(run: RunView) -> float:
     """How far the values of a run lie apart; those that break a constraint may be penalties, and do not count."""
     usable = [t.value for t in run.trials if t.feasible and t.value is not None]
     return max(usable) - min(usable) if usable else 0.0
-
-
-def rule_of(state: Mapping[str, Any] | None) -> Spending | None:
-    """What a statement has to know of a rule, from the kept state of the rule; None: there is no rule."""
-    if state is None:
-        return None
-    parts = [rule_of(part) for part in state.get("parts", {}).values()]
-    if parts:
-        return next((part for part in parts if part is not None and part.part < 1.0), parts[0])  # it asks for a share
-    if not state.get("asks_share"):
-        return Spending()
-    by = int(state.get("proven_by", 0))
-    proven = Proven(float(state["share"]), by, float(state["delta"])) if by else None
-    return Spending(1.0 - FOR_THE_ASKED, proven)
 
 
 def probes_for(stop: Any, probes: float | None) -> float:

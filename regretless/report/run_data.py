@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.optimizer import Optimizer
-from regretless.outlook.probes import Probing
-from regretless.outlook.stopping import rule_of
+from regretless.outlook.probes import Probing, rule_of
+from regretless.outlook.standing import Standing
 from regretless.space.parameters import Array, Choice, Parameter, ends_of
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[
         if n in sizes:
             probing = _probing_at(optimizer, trial, last=n == len(ended))
             # 0.05: the delta of the certificates that are drawn, which is that of `Optimizer.certificate`
-            found.append(again.certificate_at(0.05, probing=probing))
+            found.append(Standing(again, probing=probing).certificate_at(0.05))
     return sizes, found
 
 

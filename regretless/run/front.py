@@ -63,7 +63,8 @@ class Front(Sequence[Member]):
         opt = self.optimizer
         if not len(opt.history):
             return [], np.empty((0, len(opt.task.directions)))
-        rows, values, sds = opt.front_rows()
+        with opt.computing() as method:
+            rows, values, sds = method.front(opt.history)
         signs, names = np.array(opt.task.signs), opt.task.objectives
         order = np.argsort(-values[:, 0], kind="stable")
         rows, values, sds = rows[order], values[order], sds[order]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +187,8 @@ class Result:
         Its entry "state" is the file of `Optimizer.save` in base64, so that a run can go on from it exactly. Labels
         that are no text, finite number or truth value stand as their printed forms elsewhere.
         """
-        task = self.optimizer.task
+        task, state = self.optimizer.task, BytesIO()
+        self.optimizer.save(state)
         content = {
             "kind": FILE_KIND,
             "message": self.message,
@@ -204,7 +206,7 @@ class Result:
             **({"objectives": dict(zip(task.objectives, task.directions, strict=True)),
                 "front": [member | {"params": _plain(member["params"])} for member in self.front.to_json()],
                 } if task.several else {}),
-            "state": base64.b64encode(self.optimizer.to_bytes()).decode(),
+            "state": base64.b64encode(state.getvalue()).decode(),
         }  # fmt: skip
         write_whole(Path(path), json.dumps(content, indent=1, default=str, allow_nan=False).encode())
         return Path(path)

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
@@ -237,7 +238,9 @@ def _add_trials(app: FastAPI) -> None:
     @app.get("/studies/{name}/export")
     def export(owner: Named) -> Response:
         """The file of the study, for `Optimizer.load` and all commands."""
-        return Response(owner.study.optimizer.to_bytes(), media_type="application/octet-stream")
+        content = BytesIO()
+        owner.study.optimizer.save(content)
+        return Response(content.getvalue(), media_type="application/octet-stream")
 
 
 def _add_pages(app: FastAPI) -> None:

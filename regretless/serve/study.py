@@ -111,8 +111,8 @@ class Study:
         if not self.ready:
             return None
         trial = self.optimizer.trials[self.ready.pop(0)]
-        self.optimizer.hand(trial, client)
         self._gave(trial.number, client)
+        self.optimizer.book.handed.append((trial.number, client))
         return trial
 
     def propose(self, n: int = 1, fixed: Mapping[str, Any] | None = None) -> None:
@@ -137,10 +137,9 @@ class Study:
     def give_again(self, number: int, client: str) -> Trial:
         """Gives a trial whose client is lost to another one."""
         self._took(number)
-        trial = self.optimizer.trials[number]
-        self.optimizer.hand(trial, client)
         self._gave(number, client)
-        return trial
+        self.optimizer.book.handed.append((number, client))
+        return self.optimizer.trials[number]
 
     # -- telling
 
@@ -174,9 +173,8 @@ class Study:
 
     def reopen(self, number: int) -> None:
         """Takes back what was told of a trial; the file is then written whole."""
-        self.optimizer.reopen(self._trial(number))
+        self.optimizer.book.reopen(self._trial(number).number)
         self.ready.append(number)
-        self.file = Checkpoint(self.path, lines=self._lines)
 
     def trial_json(self, trial: Trial) -> dict[str, Any]:
         """A trial in plain values, with its client."""

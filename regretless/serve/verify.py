@@ -14,7 +14,7 @@ from typing import Any
 
 from regretless.files.book import Book, as_seen, empty_history, with_earlier
 from regretless.history import History
-from regretless.optimizer import Optimizer
+from regretless.optimizer import Optimizer, proposal
 from regretless.trial import Trial
 
 
@@ -58,13 +58,13 @@ def verify(run: str | Path | Optimizer, *, every: int = 1) -> Verdict:
     run: the file of a run, or its optimizer.
     """
     stored = run if isinstance(run, Optimizer) else Optimizer.load(run)
-    fresh = Optimizer(stored.task, stored.recipe)
+    task, fresh = stored.task, Optimizer(stored.task, stored.recipe).method
     equal, different, given = 0, [], 0
     for trial, history in _histories(stored):
         if history is None:
             given += 1
         elif trial.number % every == 0:
-            same = fresh.proposal(history, trial.number).tobytes() == trial.unit.tobytes()
+            same = proposal(task, fresh, history, trial.number).tobytes() == trial.unit.tobytes()
             equal += same
             different += [] if same else [trial.number]
     return Verdict(equal, tuple(different), given)

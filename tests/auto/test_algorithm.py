@@ -7,6 +7,7 @@ from regretless.auto import AUTO, evolution, exact, steps, table
 from regretless.auto.evolution import Evolution, best_of_many
 from regretless.auto.model import Model
 from regretless.classics import CLASSICS
+from regretless.files.book import Earlier
 from regretless.method import Method, next_points
 from regretless.models.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.models.gp.maximiser import Acquisition
@@ -76,7 +77,7 @@ def test_a_prior_is_followed_where_no_model_weighs_it(others: int, monkeypatch) 
     lines = {f"x{i}": Float(-3.0, 11.0) for i in range(others)}
     opt = Optimizer({"p": Float(-2.0, 6.0, prior=(5.0, 0.05)), **lines}, budget=10_000, seed=0)
     X = np.random.default_rng(0).random((40, others + 1))
-    opt.take_in(X, bowl(X), np.full(40, np.nan))
+    opt.learn([Earlier(x, y) for x, y in zip(X, bowl(X), strict=True)])
     near = [abs(opt.ask().params["p"] - 5.0) < 0.3 for _ in range(16)]
     assert sum(near) >= 4
 

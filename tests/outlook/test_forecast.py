@@ -13,10 +13,12 @@ import optuna
 import pytest
 
 import regretless as rg
+from regretless.files.book import Earlier
 from regretless.optimizer import Optimizer
 from regretless.outlook.forecast import FILE, TABLE, Forecast, Forecaster, nothing_known, shown
 from regretless.outlook.outlook import RATE, Backtest, Forecasts, Look
 from regretless.outlook.progress import CURVE, NAMES, Seen, features, own_model, posterior_of
+from regretless.outlook.standing import Standing
 from regretless.space import Space
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -96,7 +98,7 @@ def test_no_feasible_setting_is_answered() -> None:
 
 def test_more_trials_never_promise_less() -> None:
     opt = run(25)
-    fans = [o.forecast for o in opt.outlooks([1, 4, 9, 20, 33, 100])]
+    fans = [o.forecast for o in Standing(opt).outlooks([1, 4, 9, 20, 33, 100])]
     for near, far in itertools.pairwise(fans):
         assert (np.array(near.gains) <= np.array(far.gains)).all()
     for forecast in fans:
@@ -239,8 +241,7 @@ def test_a_study_of_any_sampler_has_an_outlook_and_ours_has_that_of_its_optimize
     assert study.get_trials() == before
     space = Space(SPACE)
     opt = Optimizer(space, "gp-ei", seed=0)
-    points = [space.encode(t.params) for t in before]
-    opt.take_in(points, [t.value for t in before], [math.nan] * len(before))
+    opt.learn([Earlier(space.encode(t.params), t.value) for t in before])
     assert opt.forecast(10) == foreign.forecast
 
 

@@ -15,8 +15,9 @@ import regretless as rg
 from regretless.certificate import rounded_up
 from regretless.method import next_points
 from regretless.optimizer import Optimizer
-from regretless.outlook.probes import is_due, last_look, most_better, probe_point, share_unseen
-from regretless.outlook.stopping import GapBelow, StopWhen, probes_for, rule_of
+from regretless.outlook.probes import is_due, last_look, most_better, probe_point, rule_of, share_unseen
+from regretless.outlook.standing import Standing
+from regretless.outlook.stopping import GapBelow, StopWhen, probes_for
 from regretless.run.result import observed
 from regretless.task import Task
 
@@ -84,7 +85,7 @@ def coverage(make: Callable[[int], Optimizer], better: Callable[[float], float])
     right, shares = 0, []
     for seed in range(RUNS):
         opt = make(seed)
-        share = opt.share_at(DELTA).value
+        share = Standing(opt).share_at(DELTA).value
         shares.append(1.0 if share is None else share)
         right += better(observed(opt, opt.recommend())) <= shares[-1]
     return right / RUNS, float(np.mean(shares))
@@ -116,10 +117,10 @@ def test_plateaus_and_ties_are_covered() -> None:
 def test_searching_besides_only_helps_and_does_not_count() -> None:
     """Every third trial is a probe, the others chase the best value: the share is that of the probes alone."""
     opt = run(LINE, lambda x, lr: (x - 4.1) ** 2 + place(lr), 30, 3, method="gp-ei", probes=1 / 3)
-    share = opt.share_at(0.05)
+    share = Standing(opt).share_at(0.05)
     assert share.probes == 10
     assert share.value == pytest.approx(1 - 0.05 ** (1 / 10))
-    assert run(LINE, lambda x, lr: x, 8, 3, method="sobol", probes=0).share_at(0.05).value is None
+    assert Standing(run(LINE, lambda x, lr: x, 8, 3, method="sobol", probes=0)).share_at(0.05).value is None
 
 
 FEW = {"n": rg.Int(1, 9, log=True), "c": rg.Choice(["a", "b", "c"])}
@@ -139,7 +140,7 @@ def test_few_cells_are_drawn_with_replacement() -> None:
         rank = np.random.default_rng(seed).permutation(27)
         best = observed(opt, opt.recommend())
         true = sum(weight[n] for i, (n, c) in enumerate(cells) if rank[i] < best)
-        share = opt.share_at(DELTA)
+        share = Standing(opt).share_at(DELTA)
         assert share.probes == 6  # a draw that was known counts, without an evaluation
         right += true <= (share.value if share.value is not None else 1.0) + 1e-12
     assert right / RUNS >= LEAST
@@ -150,13 +151,13 @@ def test_a_space_seen_whole_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     for n, c in [(n, c) for n in range(1, 10) for c in "abc"][:-1]:
         opt.tell(opt.adopt({"n": n, "c": c}), float(n))
     unseen = math.log(9.5 / 8.5) / math.log(9.5 / 0.5) / 3
-    assert opt.share_at(0.05).value == pytest.approx(unseen)
-    assert opt.share_at(0.05).certain
+    assert Standing(opt).share_at(0.05).value == pytest.approx(unseen)
+    assert Standing(opt).share_at(0.05).certain
     assert opt.certificate.gap == math.inf
     asked: list[int] = []
     monkeypatch.setattr(
         "regretless.optimizer.next_points",
-        lambda method, history, *, step: asked.append(step) or next_points(method, history, step=step),
+        lambda method, history, n, *, step: asked.append(step) or next_points(method, history, n, step=step),
     )
     known = [step for step in range(26, 34) if opt.history.is_known(probe_point(opt.task, step, "shares"))]
     for _ in range(8):
@@ -164,7 +165,7 @@ def test_a_space_seen_whole_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     assert opt.book.probe_steps == list(range(26, 34))
     assert asked[:3] == known[:3]  # a draw that is known spends no evaluation: its trial goes to the method
     opt.tell(opt.adopt({"n": 9, "c": "c"}), 9.0)
-    assert opt.share_at(0.05).value == 0.0
+    assert Standing(opt).share_at(0.05).value == 0.0
     assert (opt.certificate.gap, opt.certificate.certain, opt.certificate.kind) == (0.0, True, "theory")
 
 
@@ -180,17 +181,17 @@ def test_a_failed_probe_may_be_better() -> None:
     opt = run(LINE, f, 40, 1)
     failed = sum(t.state == "failed" for t in opt.trials)
     assert failed >= 2
-    assert opt.share_at(0.05).undecided == failed
-    assert opt.share_at(0.05).value == pytest.approx(most_better(40, failed, 0.05))
+    assert Standing(opt).share_at(0.05).undecided == failed
+    assert Standing(opt).share_at(0.05).value == pytest.approx(most_better(40, failed, 0.05))
 
 
 def test_a_pending_probe_may_be_better_and_costs_its_part_of_delta() -> None:
     opt = run(LINE, lambda x, lr: x, 20, 5)
-    assert opt.share_at(0.05).value == pytest.approx(1 - 0.05 ** (1 / 20))
+    assert Standing(opt).share_at(0.05).value == pytest.approx(1 - 0.05 ** (1 / 20))
     trial = opt.ask()
-    assert opt.share_at(0.05).value == pytest.approx(most_better(21, 1, 0.05 / 4))
+    assert Standing(opt).share_at(0.05).value == pytest.approx(most_better(21, 1, 0.05 / 4))
     opt.forget(trial)  # nobody will ever know
-    assert opt.share_at(0.05).value == pytest.approx(most_better(21, 1, 0.05))
+    assert Standing(opt).share_at(0.05).value == pytest.approx(most_better(21, 1, 0.05))
 
 
 def test_slow_probes_are_covered_too() -> None:
@@ -221,7 +222,7 @@ def test_noise_with_told_variances_is_covered() -> None:
     right, shares = 0, []
     for seed in range(RUNS):
         opt = make(seed)
-        share = opt.share_at(DELTA)
+        share = Standing(opt).share_at(DELTA)
         shares.append(1.0 if share.value is None else share.value)
         right += place(opt.recommend()["lr"]) <= shares[-1]  # by what it is worth, not by what was seen
     assert right / RUNS >= LEAST
@@ -236,7 +237,7 @@ def test_exact_values_beside_noisy_ones_count_as_they_are() -> None:
         for i in range(24):
             trial = opt.ask()
             opt.tell(trial, 50.0 * place(trial.params["lr"]), var=exact if i % 2 else 1.0)
-        return opt.share_at(DELTA).value
+        return Standing(opt).share_at(DELTA).value
 
     assert share(0.0) == share(1e-12)
 
@@ -246,11 +247,11 @@ def test_noise_of_unknown_size_is_not_certified() -> None:
     again = opt.adopt(opt.trials[0].params)
     opt.tell(again, 17.0)  # the same setting, another value
     assert opt.method.shows_noise(opt.history)
-    assert opt.share_at(0.05).value is None
-    assert "variances" in opt.share_at(0.05).reason
+    assert Standing(opt).share_at(0.05).value is None
+    assert "variances" in Standing(opt).share_at(0.05).reason
     for i in range(1, 4):
         opt.tell(opt.adopt(opt.trials[i].params), opt.trials[i].value)
-    assert opt.share_at(0.05).value is None or opt.share_at(0.05).value > 0.2
+    assert Standing(opt).share_at(0.05).value is None or Standing(opt).share_at(0.05).value > 0.2
 
 
 # ---------------------------------------------------------------- noise with a known bound
@@ -278,7 +279,7 @@ def test_bounded_noise_is_covered_needles_too(needle: float) -> None:
     right, shares = 0, []
     for seed in range(RUNS):
         opt = bounded_run(seed, f, 0.03)
-        share = opt.share_at(DELTA).value
+        share = Standing(opt).share_at(DELTA).value
         shares.append(1.0 if share is None else share)
         u = place(opt.recommend()["lr"])
         right += (0.0 if u < needle else u) <= shares[-1]  # by what it is worth, not by what was seen
@@ -292,15 +293,15 @@ def test_bounded_noise_spends_no_probability_on_the_noise() -> None:
     for i in range(20):
         opt.tell(opt.ask(), -1.0 if i == 7 else 0.1 * (-1) ** i)
     assert opt.method.shows_noise(opt.history)
-    assert opt.share_at(0.05).undecided == 0
-    assert opt.share_at(0.05).value == pytest.approx(most_better(20, 0, 0.05 / 2))
+    assert Standing(opt).share_at(0.05).undecided == 0
+    assert Standing(opt).share_at(0.05).value == pytest.approx(most_better(20, 0, 0.05 / 2))
     opt.tell(opt.ask(), -0.7)  # within twice the bound of the best: it may be better
-    assert opt.share_at(0.05).undecided == 1
-    assert opt.share_at(0.05).value == pytest.approx(most_better(21, 1, 0.05 / 4))
+    assert Standing(opt).share_at(0.05).undecided == 1
+    assert Standing(opt).share_at(0.05).value == pytest.approx(most_better(21, 1, 0.05 / 4))
     opt.tell(opt.adopt(opt.trials[7].params), -1.35)  # now it is worth -1.2 to -1.15, and the probe at least -0.9
-    assert opt.share_at(0.05).undecided == 0
+    assert Standing(opt).share_at(0.05).undecided == 0
     opt.tell(opt.adopt(opt.trials[7].params), -1.45)
-    assert "noise_bound=0.2 was wrong" in opt.share_at(0.05).reason
+    assert "noise_bound=0.2 was wrong" in Standing(opt).share_at(0.05).reason
 
 
 def test_bounded_noise_and_a_floor_bound_the_gap() -> None:
@@ -360,7 +361,8 @@ def test_a_run_with_a_rule_certifies_for_any_time() -> None:
     GapBelow(1e-9)(opt)  # the rule has looked, and it may look again
     assert opt.certificate.share == pytest.approx(most_better(19, 0, 0.05 / 5 / 6))
     assert opt.certificate.probes == 19
-    assert opt.share_at(0.05).value == pytest.approx(1 - 0.05 ** (1 / 20))  # the rule spends for its own looks
+    # the rule spends for its own looks
+    assert Standing(opt).share_at(0.05).value == pytest.approx(1 - 0.05 ** (1 / 20))
     few = run(LINE, lambda x, lr: x, 3, 5)
     GapBelow(1e-9)(few)
     assert "a run that a rule ends needs 4 probes; so far: 3" in str(few.certificate)
@@ -435,7 +437,7 @@ def test_a_proven_share_is_what_the_certificate_says(tmp_path: Any) -> None:
     assert rule.part == pytest.approx(0.2)
     assert opt.certificate_at(0.01).share > share  # proven with probability 0.95 only
     k, m = last_look(len(opt.book.probe_steps))
-    unproven = opt.share_at(0.05, rule=rule._replace(proven=None)).value
+    unproven = Standing(opt).share_at(0.05, rule=rule._replace(proven=None)).value
     assert unproven == pytest.approx(most_better(m, 0, 0.2 * 0.05 / (k * (k + 1))))
 
 

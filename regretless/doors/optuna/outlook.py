@@ -13,11 +13,14 @@ from optuna.trial import TrialState
 
 from regretless.doors.optuna.sampler import Sampler
 from regretless.doors.optuna.trials import check_one_objective, direction_of
+from regretless.files.book import Earlier
 from regretless.optimizer import Optimizer
 from regretless.outlook.outlook import Outlook
+from regretless.outlook.standing import Standing
 from regretless.outlook.stopping import USUAL_TRIALS
-from regretless.space import SpaceLike
+from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Float
+from regretless.task import Task
 
 WATCHER: Literal["gp-ei"] = "gp-ei"
 """The method that says what is recommended in a study of another sampler; with noise it is the best by its model."""
@@ -72,8 +75,8 @@ def _without_places(study: Study, trials: Sequence[int]) -> tuple[Outlook, ...]:
     ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     dims = max((len(t.params) for t in ended), default=1)
     places = np.linspace(0.0, 1.0, len(ended))
-    optimizer = Optimizer(
-        {f"x{i}": Float(0.0, 1.0) for i in range(max(1, dims))}, "random", direction=direction_of(study), seed=0
-    )
-    optimizer.take_in(np.tile(places[:, None], max(1, dims)), [t.values[0] for t in ended], [np.nan] * len(ended))
-    return optimizer.outlooks(trials)
+    space = Space({f"x{i}": Float(0.0, 1.0) for i in range(max(1, dims))})
+    optimizer = Optimizer(Task(space, (direction_of(study),), seed=0), "random")
+    points = np.tile(places[:, None], max(1, dims))
+    optimizer.learn([Earlier(u, t.values[0]) for u, t in zip(points, ended, strict=True)])
+    return Standing(optimizer).outlooks(trials)

@@ -18,8 +18,9 @@ from regretless.doors.optuna.presence import external_of
 from regretless.doors.optuna.rules import constraints_of
 from regretless.doors.optuna.tree import When
 from regretless.doors.optuna.trials import ended_at, fixed_in, has_ended, variance, variances
+from regretless.files.book import Earlier
 from regretless.files.earlier import place
-from regretless.optimizer import Optimizer
+from regretless.optimizer import Optimizer, proposal
 from regretless.space.parameters import Array
 
 Told: TypeAlias = float | tuple[float, ...]
@@ -87,8 +88,7 @@ class Replica:
     def take(self, history: list[tuple[FrozenTrial, Told | None]], trials: Sequence[FrozenTrial]) -> None:
         """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
         infeasible, None nothing to tell. What lies outside the present ranges is for its model alone."""
-        points, values, noise, constraints = [], [], list[Told](), []
-        outside: list[tuple[Array, Told, Told]] = []
+        inside, outside = list[Earlier](), list[Earlier]()
         names, count = self.optimizer.task.constraint_names, len(self.optimizer.task.directions)
         for trial, value in history:
             pruned = trial.state == TrialState.PRUNED
@@ -101,20 +101,21 @@ class Replica:
             if u is not None and value is None:
                 self.untold.append(u)
             elif u is not None and value is not None and known:
-                points.append(u)
-                values.append(value)
-                noise.append(var)
-                constraints.append([found.get(name, math.inf) for name in names])
+                inside.append(_earlier(u, value, var, tuple(found.get(name, math.inf) for name in names)))
             elif value is not None and np.isfinite(value).all() and (v := self.beyond(trial.params)) is not None:
-                outside.append((v, value, var))
+                outside.append(_earlier(v, value, var)._replace(outside=True))
             self._told.add(trial.number)
             self._places.pop(trial.number, None)
-        if outside:
-            self.optimizer.take_in(*zip(*outside, strict=True), outside=True)
         self._last = ended_at(history[-1][0])
-        self.optimizer.take_in(points, values, noise, constraints)
+        self.optimizer.learn([*outside, *inside])
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
+
+    def propose(self, step: int, away: Sequence[Array], *, ahead: int = 0) -> Array:
+        """The cube point of the trial of this step while others evaluate these points, d (`optimizer.proposal`)."""
+        own = self.optimizer
+        with own.computing() as method:
+            return proposal(own.task, method, own.history.with_pending(away), step, ahead=ahead)
 
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
@@ -168,6 +169,12 @@ class Replica:
         """Parameters of our space as the study knows them: labels instead of their positions."""
         labels = {name: d.choices[params[name]] for name, d in self._labelled.items() if name in params}
         return {name: value for name, value in {**params, **labels}.items() if name in self.space}
+
+
+def _earlier(u: Array, told: Told, var: Told, constraints: tuple[float, ...] = ()) -> Earlier:
+    """What a trial told of a place, as a run learns it."""
+    (y, *more), (v, *more_var) = np.atleast_1d(told).tolist(), np.atleast_1d(var).tolist()
+    return Earlier(u, y, v, constraints, further=tuple(more), further_var=tuple(more_var))
 
 
 # ---------------------------------------------------------------- what a trial says

@@ -19,8 +19,8 @@ from regretless.certificate import Certificate
 from regretless.doors.optuna.trials import direction_of, keep, kept
 from regretless.doors.optuna.workers import probe_steps, ran_together
 from regretless.outlook.outlook import Outlook
-from regretless.outlook.probes import Probing, Share, Spending
-from regretless.outlook.stopping import StopRule, rule_of
+from regretless.outlook.probes import Probing, Share, Spending, rule_of
+from regretless.outlook.stopping import StopRule
 from regretless.task import Task
 
 STOP_NOTE = "regretless:stop"

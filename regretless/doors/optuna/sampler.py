@@ -58,7 +58,8 @@ from regretless.doors.optuna.workers import OWNER, Sightings, lost_after, mark_p
 from regretless.files.codec import MethodLike, as_recipe
 from regretless.optimizer import Optimizer
 from regretless.outlook.outlook import Outlook
-from regretless.outlook.probes import Probing, Share, Spending, is_due, probe_point
+from regretless.outlook.probes import Share, Spending, is_due, probe_point
+from regretless.outlook.standing import Standing
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Array
 from regretless.task import Direction, Task
@@ -225,9 +226,9 @@ class Sampler(BaseSampler):
                 replica = self._replica(study, space, trials)
                 pending = self._pending(study, replica, trial.number, trials, crowd)
                 away = [*pending.values(), *replica.untold]
-                u = replica.optimizer.propose(step, away, ahead=ahead)
+                u = replica.propose(step, away, ahead=ahead)
                 if u.tobytes() in replica.cut_short:  # a repetition would settle noise, but end as early as the first
-                    u = replica.optimizer.propose(step, [*away, u], ahead=ahead)
+                    u = replica.propose(step, [*away, u], ahead=ahead)
                 params = replica.decode(u)
                 presence.announce(study, trial.number, space, {**params, **fixed_in(trial, space)}, trials)
                 if self._is_draw(replica, step, u):
@@ -291,32 +292,23 @@ class Sampler(BaseSampler):
     def certificate(self, study: Study, delta: float = 0.05) -> Certificate:
         """How much worse than the optimum `recommend` may be, with probability 1 - delta, or why that is not known."""
 
-        def look(optimizer: Optimizer, beside: list[Array], probing: Probing) -> Certificate:
-            return optimizer.certificate_at(delta, beside=beside, probing=probing)
-
-        found = self._answer(study, look)
+        found = self._answer(study, lambda run: run.certificate_at(delta))
         return Certificate.none(NO_SPACE, delta) if found is None else found
 
     def share(self, study: Study, delta: float = 0.05, *, rule: Spending | None = None) -> Share:
         """How much of the space can be better than `recommend`, with probability 1 - delta, or why none can say; by one
         planned look or, with a `rule` that may end the study by its values, at every moment."""
 
-        def look(optimizer: Optimizer, beside: list[Array], probing: Probing) -> Share:
-            return optimizer.share_at(delta, beside=beside, probing=probing._replace(rule=rule))
-
-        found = self._answer(study, look)
+        found = self._answer(study, lambda run: run.share_at(delta, rule=rule))
         return Share(None, NO_SPACE) if found is None else found
 
     def outlooks(self, study: Study, trials: Sequence[int]) -> tuple[Outlook, ...] | None:
         """What so many further trials would bring, for each number of them; None where no parameters are common to all
         trials."""
 
-        def look(optimizer: Optimizer, beside: list[Array], probing: Probing) -> tuple[Outlook, ...]:
-            return optimizer.outlooks(trials, beside=beside)
+        return self._answer(study, lambda run: run.outlooks(trials))
 
-        return self._answer(study, look)
-
-    def _answer(self, study: Study, question: Callable[[Optimizer, list[Array], Probing], Returned]) -> Returned | None:
+    def _answer(self, study: Study, question: Callable[[Standing], Returned]) -> Returned | None:
         """What an optimizer says that knows the study, its probes and what is being evaluated now."""
         with self._lock:
             # what a trial would have come to is a guess: it guides proposals, a certificate does not rest on it
@@ -328,7 +320,7 @@ class Sampler(BaseSampler):
             trials = study.get_trials(deepcopy=False)
             pending = self._pending(study, replica, -1, trials, crowd)
             probing = probing_of(study, trials, replica.space, self.task)
-            return question(replica.optimizer, list(pending.values()), probing)
+            return question(Standing(replica.optimizer, beside=list(pending.values()), probing=probing))
 
     def recommend(self, study: Study) -> dict[str, Any]:
         """The parameters to use: the best value seen, or with noise the model's choice, not the luckiest value."""

@@ -19,7 +19,7 @@ from regretless.auto.algorithm import LISTED, nearest_unknown
 from regretless.basics.options import whole_number
 from regretless.doors.sklearn.spaces import SearchSpace, read_search_space
 from regretless.files.codec import MethodLike
-from regretless.optimizer import Optimizer, Trial
+from regretless.optimizer import Optimizer, Trial, proposal
 from regretless.outlook.probes import is_due
 from regretless.outlook.stopping import StopRule, probes_for
 from regretless.space import Space
@@ -311,8 +311,9 @@ def _next_trials(optimizer: Optimizer, n: int) -> list[Trial]:
 def _new_points(optimizer: Optimizer, n: int) -> list[Array]:
     """The points of the next n trials on a small grid, d each."""
     asked, points = [t.unit for t in optimizer.trials], list[Array]()
-    for step in range(len(asked), len(asked) + n):
-        points.append(optimizer.propose(step, points))
+    with optimizer.computing() as method:
+        for step in range(len(asked), len(asked) + n):
+            points.append(proposal(optimizer.task, method, optimizer.history.with_pending(points), step))
     for i, u in enumerate(points):
         if sum(np.array_equal(u, other) for other in [*asked, *points]) > 1:
             points[i] = nearest_unknown(optimizer.history.with_pending(points), optimizer.method.cube, u)

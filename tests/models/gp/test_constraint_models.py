@@ -18,6 +18,7 @@ from regretless.models.gp.constraint_models import (
     log_feasible,
     weighted_sum,
 )
+from regretless.optimizer import proposal
 from regretless.space import Cube, Space
 from regretless.space.belief import DOUBT
 from regretless.space.parameters import Array
@@ -224,7 +225,7 @@ def test_with_constraints_every_fourth_ask_must_gain_a_margin(monkeypatch: pytes
             trial = opt.ask()
             found = gramacy(**trial.params)
             opt.tell(trial, found.value, constraints=found.constraints if "constraints" in options else None)
-        return [opt.propose(step) for step in (20, 21, 22, 25)]
+        return [proposal(opt.task, opt.method, opt.history, step) for step in (20, 21, 22, 25)]
 
     kinds: list[dict[str, Any]] = [
         {"method": "gp-ei", "constraints": 2},
