@@ -67,6 +67,27 @@ def serve(
         folder.close()
 
 
+@main.command()
+@click.option("--storage", required=True, type=click.Path(file_okay=False), help="Folder of the studies.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Serve HTTP at this port of this machine, not stdio.")
+def mcp(storage: str, port: int | None) -> None:
+    """Serves studies to agents as tools of the Model Context Protocol: create_study, ask, tell, status, best, front,
+    export, verify. An agent's program starts it and talks to it through stdin and stdout.
+
+    \b
+    Examples:
+      regretless mcp --storage studies
+      regretless mcp --storage studies --port 8767
+    """
+    agents: Any = optional("regretless.serve.agents", "mcp")
+    server = agents.server_of(storage, version=__version__)
+    if port is None:
+        server.run("stdio")
+        return
+    click.echo(f"serving {storage} at http://127.0.0.1:{port}/mcp", err=True)
+    server.run("streamable-http", host="127.0.0.1", port=port)
+
+
 def read_tokens(path: str | None) -> dict[str, str]:
     """The tokens of a file, each with the study that it opens, or "" for all."""
     found = {}

@@ -393,6 +393,14 @@ def test_a_comparison_ends_with_its_ranking_and_the_next_command(files) -> None:
 
 COMMANDS = [
     "tune",
+    "ask",
+    "tell",
+    "best",
+    "outlook",
+    "verify",
+    "serve",
+    "watch",
+    "mcp",
     "export",
     "list",
     "bench",
