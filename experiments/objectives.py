@@ -203,12 +203,15 @@ def problem_of(name: str) -> tuple[Space, Values]:
 # ---------------------------------------------------------------- methods
 
 
-def by_us(method: str) -> Callable[..., Iterator[Any]]:
+def by_us(method: str, batch: int = 1) -> Callable[..., Iterator[Any]]:
     def loop(space: Space, k: int, trials: int, seed: int) -> Iterator[Any]:
         opt = rg.Optimizer(space, method, objectives=[f"f{j}" for j in range(k)], seed=seed, budget=trials)
         while True:
-            trial = opt.ask()
-            opt.tell(trial, (yield trial.params))
+            asked, told = opt.ask(batch), []
+            for trial in asked:
+                told.append((yield trial.params))
+            for trial, values in zip(asked, told, strict=True):
+                opt.tell(trial, values)
 
     return loop
 
@@ -299,7 +302,8 @@ def by_botorch(space: Space, k: int, trials: int, seed: int) -> Iterator[Any]:
 
 
 METHODS: dict[str, Callable[..., Iterator[Any]]] = {
-    "auto": by_us("auto"), "sms-emoa": by_us("sms-emoa"), "random": by_us("random"),
+    "auto": by_us("auto"), "auto, 4 at once": by_us("auto", 4), "auto, 16 at once": by_us("auto", 16),
+    "sms-emoa": by_us("sms-emoa"), "random": by_us("random"),
     "optuna-gp": by_optuna("gp"), "optuna-tpe": by_optuna("tpe"), "optuna-nsga2": by_optuna("nsga2"),
     "pymoo-nsga2": by_pymoo("nsga2"), "pymoo-sms": by_pymoo("sms"), "botorch": by_botorch,
 }  # fmt: skip
@@ -335,6 +339,9 @@ FAST = ("auto", "optuna-tpe", "optuna-nsga2", "pymoo-nsga2", "pymoo-sms", "rando
 LONG = ("auto", "sms-emoa", "pymoo-nsga2", "pymoo-sms", "random")
 
 
+BATCHES = ("auto", "auto, 4 at once", "auto, 16 at once", "optuna-tpe", "pymoo-nsga2", "random")
+
+
 def cases(sets: list[str]) -> Iterator[list[Case]]:
     """The cases, in blocks that are judged together."""
     zdts = [f"zdt-{n}-5" for n in (1, 2, 3, 6)]
@@ -352,10 +359,13 @@ def cases(sets: list[str]) -> Iterator[list[Case]]:
         for family, problems in families.items():
             blocks += [[Case(family, p, 60, m, seed=1) for m in PEERS] for p in problems]
     if "wide" in sets:
-        for d, step, methods in ((20, 8, FAST), (5, 4, PEERS), (10, 8, PEERS)):
+        for d, step, methods in ((10, 12, PEERS), (20, 12, FAST), (5, 8, PEERS)):
             for function in range(2, 56, step):
                 blocks.append([Case(f"biobj d={d}", f"biobj-{function}-{d}-4", 20 * d, m) for m in methods])
     if "noise" in sets:
+        blocks += [
+            [Case("tables, noise", p, 60, m, seed=1, noise=0.15) for m in PEERS] for p in tables[:1] + tables[3:]
+        ]
         for function in range(2, 56, 8):
             blocks.append([Case("biobj d=2, noise", f"biobj-{function}-2-3", 40, m, noise=0.15) for m in PEERS])
         for family in ("zdt", "re"):
@@ -363,19 +373,24 @@ def cases(sets: list[str]) -> Iterator[list[Case]]:
                 [Case(f"{family}, noise", p, 60, m, seed=1, noise=0.15) for m in PEERS] for p in families[family]
             ]
     if "botorch" in sets:
-        for p in ("zdt-1-5", "zdt-3-5", "dtlz-2-5-3", "truss4", "biobj-20-5-3", "biobj-36-5-3"):
-            blocks.append([Case("beside botorch", p, 50, m, seed=2) for m in ("auto", "botorch", "optuna-gp")])
+        for p in ("truss4", "biobj-20-5-3", "zdt-3-5", "biobj-36-5-3", "dtlz-2-5-3", "biobj-6-2-3"):
+            blocks.append([Case("beside botorch", p, 40, m, seed=2) for m in ("auto", "botorch", "optuna-gp")])
+    if "batches" in sets:
+        for function in range(4, 56, 8):
+            blocks.append([Case("batches, biobj d=5", f"biobj-{function}-5-3", 100, m, seed=3) for m in BATCHES])
+        blocks += [[Case("batches, re", p, 60, m, seed=3) for m in BATCHES] for p in engineering]
     if "long" in sets:
         for p in ("zdt-1-10", "zdt-4-10", "zdt-6-10", "dtlz-2-10-3", "dtlz-7-10-3", "biobj-20-10-3", "biobj-36-10-3"):
             blocks.append([Case("10,000 evaluations", p, 10_000, m) for m in LONG])
     yield from blocks
 
 
-def run_all(out: Path, jobs: int, minutes: float, sets: list[str]) -> None:
+def run_all(out: Path, jobs: int, minutes: float, sets: list[str], methods: list[str]) -> None:
     """Runs what the file does not hold yet; after `minutes` nothing new begins, and what runs is dropped."""
     out.parent.mkdir(parents=True, exist_ok=True)
     done = {key_of(json.loads(line)) for line in out.read_text().splitlines()} if out.exists() else set()
-    todo = [case for block in cases(sets) for case in block if key_of(asdict(case)) not in done]
+    wanted = [case for block in cases(sets) for case in block if not methods or case.method in methods]
+    todo = [case for case in wanted if key_of(asdict(case)) not in done]
     end = time.monotonic() + 60 * minutes
     with out.open("a") as file:
         pool = ProcessPoolExecutor(jobs)
@@ -477,10 +492,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/objectives.jsonl"))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=math.inf)
-    parser.add_argument("--sets", default="short,noise,botorch,long,wide")
+    parser.add_argument("--sets", default="short,noise,batches,botorch,long,wide")
+    parser.add_argument("--methods", default="", help="only these, separated by semicolons")
     given = parser.parse_args()
     if given.what == "run":
-        run_all(given.out, given.jobs, given.minutes, given.sets.split(","))
+        run_all(given.out, given.jobs, given.minutes, given.sets.split(","), [m for m in given.methods.split(";") if m])
     elif given.what == "table":
         table(given.file or given.out)
     else:

@@ -12,6 +12,9 @@ WIDENED = 2.0
 samplers do not, and the model is too sure of what they left out. Chosen on Branin, Hartmann, Ackley and Rosenbrock
 (docs/lab/doors.md)."""
 
+SOUGHT_FRONT = "a setting that would extend the front"
+"""What the share speaks of where there are several objectives."""
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -45,6 +48,8 @@ class Certificate:
     share: float | None = None
     share_reason: str = "no probes were drawn"
     probes: int = 0
+    sought: str = "a better setting"
+    """What the share speaks of."""
 
     @property
     def certified(self) -> bool:
@@ -101,8 +106,9 @@ class Certificate:
     def share_sentence(self) -> str:
         """What is known of the space as a whole, in one sentence."""
         if self.share is None:
-            return f"How much of the search space is better is not certified because {self.share_reason}."
-        most = f"at most {rounded_up(100 * self.share, 2)} % of the search space holds a better setting"
+            better = "is better" if self.sought == Certificate.sought else f"holds {self.sought}"
+            return f"How much of the search space {better} is not certified because {self.share_reason}."
+        most = f"at most {rounded_up(100 * self.share, 2)} % of the search space holds {self.sought}"
         if not self.probes:
             return f"{most[0].upper()}{most[1:]}: all others were evaluated."
         return f"With probability {1 - self.delta:.4g} {most} ({self.probes} independent uniform probes)."

@@ -168,6 +168,9 @@ class History:
     @cached_property
     def values_differ(self) -> bool:
         """Whether a noise variance was told, or a setting gave two different values."""
+        table = self._table
+        if len(table.first) == table.known and not (self.Yvar > 0).any():  # no setting was evaluated twice
+            return False
         return any(shows_noise(self.X, self.Y[:, j], self.Yvar[:, j]) for j in range(self.objectives))
 
     def extends(self, earlier: History) -> bool:

@@ -152,7 +152,7 @@ class Method(ABC):
         if len(history) == 0:
             return Certificate.none("nothing has been evaluated yet", delta)
         if history.objectives > 1:
-            return Certificate.none("the front of several objectives has a statement of its own", delta)
+            return Certificate.none("a gap speaks of one objective, and this run has several", delta)
         if np.abs(history.y).max() >= LARGEST:
             return Certificate.none(f"values of {LARGEST:g} and more are at the end of the range of floats", delta)
         with threads_for(self.traits.model_free):

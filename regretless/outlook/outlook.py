@@ -119,6 +119,9 @@ class Forecasts:
 
     def outlook(self, history: History, trials: Sequence[int], *, noisy: bool, task: Task) -> tuple[Outlook, ...]:
         """The outlook for each number of further trials."""
+        if task.several:
+            why = "this run has several objectives, and forecasts speak of one"
+            return tuple(Outlook(None, task.direction, nothing_known(m, why)) for m in trials)
         with threads_for(model_free=False):
             if noisy != self._noisy or not history.extends(self._history):
                 self._forget(noisy=noisy)

@@ -178,13 +178,21 @@ def last_look(probes: int) -> tuple[int, int]:
     return k, m
 
 
+def or_proven(found: Share, rule: Spending | None, delta: float) -> Share:
+    """A share, or the one that the rule of the run has proven for good where that says more."""
+    if rule is None or rule.proven is None or rule.proven.delta > delta:
+        return found
+    value, probes, _ = rule.proven
+    return found if found.value is not None and found.value <= value else Share(value, probes=probes)
+
+
 def share_left(task: Task, method: Method, history: History, probing: Probing, delta: float) -> Share:
     """The share of the space that can be better than what the method recommends, by the probes of the run."""
+    return or_proven(_share_left(task, method, history, probing, delta), probing.rule, delta)
+
+
+def _share_left(task: Task, method: Method, history: History, probing: Probing, delta: float) -> Share:
     rule = probing.rule
-    if rule is not None and rule.proven is not None and rule.proven.delta <= delta:
-        found = share_left(task, method, history, probing._replace(rule=rule._replace(proven=None)), delta)
-        value, probes, _ = rule.proven
-        return found if found.value is not None and found.value <= value else Share(value, probes=probes)
     anytime, delta = rule is not None, delta * (1.0 if rule is None else rule.part)
     if len(history) == 0:
         return Share(None, "nothing has been evaluated yet")
@@ -210,6 +218,12 @@ def share_left(task: Task, method: Method, history: History, probing: Probing, d
         may = "every probe" if undecided == n else f"{undecided} of {n} probes"
         return Share(None, f"{may} may be better", n, undecided, least=least, exact=exact)
     return Share(share, "", n, undecided, least=least, exact=exact)
+
+
+def counted_probes(probing: Probing, delta: float) -> tuple[list[int], float] | str:
+    """The same for what is known of a run, whose rule may leave a part of delta."""
+    rule = probing.rule
+    return _look(probing.steps, delta * (1.0 if rule is None else rule.part), rule is not None)
 
 
 def _look(steps: tuple[int, ...] | None, delta: float, anytime: bool) -> tuple[list[int], float] | str:

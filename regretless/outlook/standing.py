@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from regretless.basics.options import whole_number
-from regretless.certificate import Certificate
+from regretless.certificate import SOUGHT_FRONT, Certificate
 from regretless.history import History
 from regretless.method import Method
 from regretless.outlook.bounds import first_beyond
+from regretless.outlook.front_left import front_share
 from regretless.outlook.probes import Probing, Share, Spending, gap_left, rule_of, share_left
 from regretless.space.parameters import Array
 from regretless.task import Direction, Task
@@ -54,8 +55,9 @@ class Standing:
         self.history = run.history.with_pending(beside) if len(beside) else run.history
 
     @property
-    def direction(self) -> Direction:
-        return self.task.direction
+    def directions(self) -> tuple[Direction, ...]:
+        """The direction of each objective."""
+        return self.task.directions
 
     @property
     def trials(self) -> list[Trial]:
@@ -70,10 +72,9 @@ class Standing:
             found = gap_left(task, method, self.history, delta, limit_holds=holds)
         if book.record.foreign:
             found = found.for_any_sampler(maximises=task.direction == "maximize", bound=task.limit)
-        if task.several:
-            return found
         left = self._share(delta, self._known(rule_of(book.record.rule)))
-        return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
+        sought = SOUGHT_FRONT if task.several else found.sought
+        return replace(found, share=left.value, share_reason=left.reason, probes=left.probes, sought=sought)
 
     def share_at(self, delta: float, *, rule: Spending | None = None) -> Share:
         """How much of the space can be better, with probability 1 - delta; by one planned look or, with a `rule` that
@@ -94,6 +95,8 @@ class Standing:
 
     def _share(self, delta: float, probing: Probing) -> Share:
         with self._run.computing() as method:
+            if self.task.several:
+                return front_share(self.task, method, self.history, self._run.book, probing, delta)
             return share_left(self.task, method, self.history, probing, delta)
 
     def _known(self, rule: Spending | None) -> Probing:

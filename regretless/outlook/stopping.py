@@ -17,11 +17,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from regretless.basics.options import in_range, whole_number
-from regretless.certificate import Certificate
+from regretless.certificate import SOUGHT_FRONT, Certificate
 from regretless.outlook import going_on
 from regretless.outlook.probes import DEFAULT_RATE, FOR_THE_ASKED, Share, Spending, checked_rate
 from regretless.outlook.standing import Standing
+from regretless.space.parameters import Array
 from regretless.task import Direction
 
 if TYPE_CHECKING:
@@ -61,12 +64,17 @@ class Evaluated(Protocol):
     def feasible(self) -> bool:
         """Whether it has a value and satisfies the constraints."""
 
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values of all objectives; empty where it has none."""
+
 
 class RunView(Protocol):
     """What a rule sees of a run."""
 
     @property
-    def direction(self) -> Direction: ...
+    def directions(self) -> tuple[Direction, ...]:
+        """The direction of each objective."""
 
     @property
     def trials(self) -> Sequence[Evaluated]:
@@ -94,6 +102,16 @@ class StopRule(ABC):
     """Whether the rule needs certificates of the gap, for which "auto" takes a method that verifies."""
     asks_share = False
     """Whether the rule needs probes to hold."""
+
+    @property
+    def of_one(self) -> str:
+        """What the rule asks for that one objective alone can have; empty: it rules fronts as well."""
+        return ""
+
+    @property
+    def of_several(self) -> str:
+        """What it asks for that a front alone can have."""
+        return ""
 
     @property
     def how_far(self) -> str:
@@ -143,9 +161,22 @@ class StopRule(ABC):
             library = type(run).__module__.partition(".")[0]
             found: str | None = importlib.import_module(f"regretless.doors.{library}.rules").ask(self, run)
             return found
-        reason = self.check(Standing(run))
+        standing = Standing(run)
+        check_objectives(self, len(standing.directions))
+        reason = self.check(standing)
         run.book.record.rule = self.state()
         return reason
+
+
+def check_objectives(rule: StopRule, count: int) -> None:
+    """Raises ValueError where a rule cannot end a run with so many objectives."""
+    if count > 1 and (named := rule.of_one):
+        raise ValueError(
+            f"{named} speaks of one objective, and this run has {count}; StopWhen(hypervolume_below=...), "
+            "StopWhen(no_improvement=...) and GapBelow(share=...) speak of fronts"
+        )
+    if count == 1 and (named := rule.of_several):
+        raise ValueError(f"{named} speaks of the front of several objectives, and this run has one; see gain_below=")
 
 
 class GapBelow(StopRule):
@@ -196,6 +227,10 @@ class GapBelow(StopRule):
         """The last certificate looked at."""
         self._counts = _Counts()
 
+    @property
+    def of_one(self) -> str:
+        return "" if self.gap is None else f"GapBelow({self.gap:g})"
+
     def __repr__(self) -> str:
         asked = [] if self.gap is None else [f"{self.gap:g}", f"relative={self.relative}"]
         asked += [] if self.share is None else [f"share={self.share:g}"]
@@ -226,7 +261,10 @@ class GapBelow(StopRule):
             if self.share is None and self.certificate.probes:  # nobody asked, but what they prove is worth saying
                 left = run.share_at(self.delta, rule=Spending())
                 self.certificate = replace(self.certificate, share=left.value, probes=left.probes)
-            shown = replace(self.certificate, delta=self.delta)  # what the whole run may spend, not this look alone
+            sought = SOUGHT_FRONT if len(run.directions) > 1 else self.certificate.sought
+            shown = replace(
+                self.certificate, delta=self.delta, sought=sought
+            )  # what the whole run may spend, not this look alone
             said = [shown.share_sentence()] * (shown.share is not None)
             said += [shown.gap_sentence()] * (self.gap is not None)
             self.reason = f"stopped after {len(values)} evaluations: {' '.join(said)}"
@@ -297,7 +335,8 @@ class StopWhen(StopRule):
         chance: the probability with which the gain must be below; 0.9 unless said otherwise.
         below_noise: the same with the measurement error of the values in place of `gain_below`; it never holds while
             the values show no noise.
-        no_improvement: so many trials in a row, failed ones included, have not improved the best value.
+        no_improvement: so many trials in a row, failed ones included, have not improved the best value or, with several
+            objectives, extended the front.
         target: a value that is good enough; one that breaks a constraint reaches nothing and improves nothing.
         seconds: the time that the run may take, in all of its sessions.
         cost: what the trials of the run may cost together, in all of its sessions: told costs
@@ -340,6 +379,11 @@ class StopWhen(StopRule):
         """Seconds spent in former sessions of the run."""
         self._began = time.monotonic()
 
+    @property
+    def of_one(self) -> str:
+        named = [name for name in ("gain_below", "below_noise", "target") if name in self._given]
+        return f"StopWhen({named[0]}=...)" if named else ""
+
     def __repr__(self) -> str:
         return f"StopWhen({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
 
@@ -351,11 +395,8 @@ class StopWhen(StopRule):
 
     def check(self, run: RunView) -> str | None:
         ended, said = [t for t in run.trials if t.state != "pending"], self._small_gain(run)
-        sign = 1.0 if run.direction == "maximize" else -1.0
-        best, since = -math.inf, 0
-        for t in ended:
-            better = t.feasible and t.value is not None and sign * t.value > best
-            best, since = (sign * t.value, 0) if better and t.value is not None else (best, since + 1)
+        sign = 1.0 if run.directions[0] == "maximize" else -1.0
+        best, since = latest_gain(ended, run.directions)
         if self.target is not None and best >= sign * self.target:
             said.append(f"the target {self.target:g} was reached")
         if self.no_improvement is not None and since >= self.no_improvement:
@@ -415,6 +456,30 @@ class StopWhen(StopRule):
         return self._before + time.monotonic() - self._began
 
 
+def latest_gain(ended: Sequence[Evaluated], directions: Sequence[Direction]) -> tuple[float, int]:
+    """The best value of the first objective, to be maximised, and how many trials ended since the best value, or the
+    front of several objectives, last got better."""
+    signs = np.array([1.0 if direction == "maximize" else -1.0 for direction in directions])
+    if len(signs) > 1:
+        return -math.inf, _since_extended([signs * np.array(t.values) if t.feasible else None for t in ended])
+    sign, best, since = float(signs[0]), -math.inf, 0
+    for t in ended:
+        better = t.feasible and t.value is not None and sign * t.value > best
+        best, since = (sign * t.value, 0) if better and t.value is not None else (best, since + 1)
+    return best, since
+
+
+def _since_extended(values: Sequence[Array | None]) -> int:
+    """How many values, to be maximised, came since one extended the front; None: no value."""
+    front, since = np.empty((0, 0)), 0
+    for y in values:
+        if y is None or (len(front) and (front >= y).all(axis=1).any()):
+            since += 1
+        else:
+            front, since = np.vstack([front[~(y >= front).all(axis=1)], y]) if len(front) else y[None], 0
+    return since
+
+
 def counted(ended: Sequence[Evaluated]) -> str:
     """A number of trials in words."""
     return f"{len(ended)} trial{'s' * (len(ended) != 1)}"
@@ -429,6 +494,14 @@ class Combined(StopRule):
         self.rules, self.all_of = tuple(rules), every
         self.asks_gap = any(rule.asks_gap for rule in rules)
         self.asks_share = any(rule.asks_share for rule in rules)
+
+    @property
+    def of_one(self) -> str:
+        return next((rule.of_one for rule in self.rules if rule.of_one), "")
+
+    @property
+    def of_several(self) -> str:
+        return next((rule.of_several for rule in self.rules if rule.of_several), "")
 
     @property
     def how_far(self) -> str:

@@ -44,6 +44,10 @@ class Worth(StopRule):
         self._price = math.inf
         """What a trial cost then."""
 
+    @property
+    def of_one(self) -> str:
+        return "Worth(per_unit=...)"
+
     def __repr__(self) -> str:
         price = f"per_trial={self.per_trial!r}" if self.per_trial is not None else f"per_hour={self.per_hour!r}"
         return f"Worth(per_unit={self.per_unit!r}, {price})"

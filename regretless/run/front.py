@@ -20,6 +20,8 @@ from regretless.basics.options import in_range
 from regretless.files.earlier import columns_of
 from regretless.fronts.choice import compromise
 from regretless.optimizer import Optimizer
+from regretless.outlook.probes import Share, rule_of
+from regretless.outlook.standing import Standing
 from regretless.space.parameters import Array
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 WIDTH = 1.959964
 """How many standard deviations an interval of 95 % reaches."""
+DELTA = 0.05
+"""How often a proven share may be wrong, as in `Optimizer.certificate`."""
 MOST_SHOWN = 12
 """Members that a front prints; its table has them all."""
 
@@ -96,6 +100,12 @@ class Front(Sequence[Member]):
     def values(self) -> Array:
         """Their values, in the user's units, m x k."""
         return np.asarray(self._found[1] * np.array(self.optimizer.task.signs))
+
+    @property
+    def share(self) -> Share:
+        """How much of the space can still extend the front, with probability 0.95, proven by the run's probes; `value`
+        is None where nothing is, and `reason` says why. `result.certificate.share_sentence()` says it in words."""
+        return Standing(self.optimizer).share_at(DELTA, rule=rule_of(self.optimizer.book.record.rule))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -188,6 +198,7 @@ class Front(Sequence[Member]):
         lines = [f"a front of {len(self)} setting{'s' * (len(self) != 1)}:"]
         lines += [f"  {member}" for member in self.members[:MOST_SHOWN]]
         lines += [f"  and {len(self) - MOST_SHOWN} more"] if len(self) > MOST_SHOWN else []
+        lines += [f"  {self.optimizer.certificate.share_sentence()}"] * (self.optimizer.task.probes > 0)
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
     def __repr__(self) -> str:

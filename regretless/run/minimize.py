@@ -28,7 +28,7 @@ from regretless.basics.statefile import check_writable
 from regretless.files.checkpoint import Checkpoint
 from regretless.files.codec import MethodLike
 from regretless.optimizer import Optimizer, Trial
-from regretless.outlook.stopping import StopRule, probes_for
+from regretless.outlook.stopping import StopRule, check_objectives, probes_for
 from regretless.run.evaluation import (
     Catch,
     Objective,
@@ -209,6 +209,8 @@ class _Run:
         task, self.n_jobs = self._task(), _workers(self.n_jobs)
         self.rule = self.stop if isinstance(self.stop, StopRule) else None
         """The stop rule, where it is one of ours, whose count a checkpoint keeps, and no function of the caller's."""
+        if self.rule is not None:
+            check_objectives(self.rule, len(task.directions))
         check_signature(self.fun, task.space)
         _check_rules(self.timeout, self.callback, self.stop)
         check_catch(self.catch)

@@ -33,7 +33,7 @@ def run_with(per_trial: float, *, chance: float = 1.0, noise: float | None = Non
 
     trials = [Trial(i, {}, "done", float(i), seconds=seconds) for i in range(3)]
     outlooks = lambda ms: [Outlook(0.0, "minimize", forecast(m)) for m in ms]  # noqa: E731
-    return SimpleNamespace(trials=trials, direction="minimize", outlooks=outlooks)
+    return SimpleNamespace(trials=trials, directions=("minimize",), outlooks=outlooks)
 
 
 def test_a_small_gain_stops() -> None:

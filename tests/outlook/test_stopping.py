@@ -33,7 +33,7 @@ NONE = Certificate.none("the model does not fit", 0.05)
 def seen_by_rules(ended: list[float | None], direction: str = "minimize", certificate: Any = None) -> Any:
     """A run without constraints as rules see it; `certificate` answers them."""
     trials = [Trial(i, {}, "failed" if value is None else "done", value) for i, value in enumerate(ended)]
-    return SimpleNamespace(trials=trials, direction=direction, certificate_at=certificate)
+    return SimpleNamespace(trials=trials, directions=(direction,), certificate_at=certificate)
 
 
 def replay(rule: GapBelow, certificates: list[Certificate], values: list[float] | None = None) -> int | None:

@@ -44,13 +44,17 @@ class Ended:
     feasible: bool
     seconds: float | None
 
+    @property
+    def values(self) -> tuple[float, ...]:
+        return () if self.value is None else (self.value,)
+
 
 class StudyRun:
     """A study as rules see runs: the trials that had ended when it was made, because other workers end some between two
     looks."""
 
     def __init__(self, study: Study) -> None:
-        self.study, self.direction = study, direction_of(study)
+        self.study, self.directions = study, (direction_of(study),)
         self._sampler: Any = study.sampler
         self.trials: Sequence[Ended] = [_ended(t) for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
 
