@@ -86,7 +86,7 @@ def test_budgets_combine() -> None:
     told = [(5.0, 1.0), (4.0, 1.5), (None, None)]
     states = ["done", "done", "failed"]
     trials = [Trial(i, {}, states[i], value, cost=cost) for i, (value, cost) in enumerate(told)]
-    run = SimpleNamespace(trials=trials, direction="minimize")
+    run = SimpleNamespace(trials=trials, directions=("minimize",))
     assert rg.StopWhen(cost=2.0, target=4.0).check(run) == (
         "stopped after 3 trials: the target 4 was reached, and the trials cost 2.5 of the 2 that they may"
     )

@@ -40,7 +40,7 @@ from regretless.method import State, Traits, is_taken
 from regretless.methods.shared import GPMethod
 from regretless.models.gp.acquisition import kept_from_failures
 from regretless.models.gp.design import away_from_known
-from regretless.models.gp.maximiser import USUAL, Acquisition, Effort, maximise
+from regretless.models.gp.maximiser import Acquisition, maximise
 from regretless.models.gp.posterior import GP
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
@@ -51,8 +51,6 @@ MOST_AROUND = 20  # members of the front around which candidates are drawn, at m
 KEPT = 0.5  # how far below the front values are kept as they are, as a share of its range (docs/lab/fronts.md)
 MARGIN = 0.1  # how far a near reference lies below the worst of the front, as a share of its range
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected, as in `auto`
-LEAN_FROM, LEAN = 150, Effort(raw=210, starts=2, rounds=20)
-"""From so many values on an ask looks at fewer candidates: its time would grow faster than one objective's."""
 REPEAT_FROM = 0.9  # the share of a known budget after which noisy members of the front are evaluated again, as there
 
 
@@ -105,7 +103,7 @@ class GPEHVI(GPMethod):
         around = known[members]
         if len(around) > MOST_AROUND:
             around = around[rng.permutation(len(around))[:MOST_AROUND]]
-        x = maximise(gain, cube, rng, incumbents=around, effort=USUAL if len(history) < LEAN_FROM else LEAN)
+        x = maximise(gain, cube, rng, incumbents=around)
         return x if self._repeats(history) else away_from_known(x, history, cube, rng)
 
     def _gain(self, gps: list[GP], F: Array, front: Array, rng: Draws) -> Acquisition:
