@@ -36,10 +36,10 @@ def status(optimizer: Optimizer, *, gain: float | None = None, trials: int = USU
         found: dict[str, Any] = {"go_on": _planned(optimizer, len(ended)), "reason": reason}
         said = str(result.front) if optimizer.task.several else "No evaluation has succeeded yet."
         return {**facts, **found, "words": " ".join(filter(None, [found["reason"], failures, said]))}
-    (ahead,) = optimizer.outlooks([trials])
-    found = decision(optimizer, ahead.forecast, gain)
+    ahead = optimizer.forecast(trials)
+    found = decision(optimizer, ahead, gain)
     found |= {"noise": number(ahead.noise), "since_best": since_best(optimizer)}
-    found["expected_gain"] = None if ahead.forecast.unknown else number(ahead.forecast.expected)
+    found["expected_gain"] = None if ahead.unknown else number(ahead.expected)
     words = [
         found["reason"],
         noise_words(ahead.noise),
