@@ -232,7 +232,7 @@ RULES: dict[str, Rule] = {
     "luckiest": lambda X, y, gp: int(np.argmax(y)),
     "recommended": shipped,
     "largest mean": with_residual(0.0),
-    "best tenth (formerly recommended)": best_tenth,
+    "best tenth": best_tenth,
     "luckiest within one sd of the largest mean": within_one_sd,
     "mean and .15 of the residual": with_residual(0.15),
     "mean and .25 of the residual": with_residual(0.25),

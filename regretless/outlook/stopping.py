@@ -376,7 +376,7 @@ class StopWhen(StopRule):
         self._fan: dict[int, Forecast] = {}
         """The forecasts that the rule last looked at."""
         self._before = 0.0
-        """Seconds spent in former sessions of the run."""
+        """Seconds spent in the earlier sessions of the run."""
         self._began = time.monotonic()
 
     @property

@@ -139,7 +139,7 @@ def test_rules_of_one_objective_are_refused(rule: Any) -> None:
         rg.minimize(values, SPACE, objectives=["f", "g"], trials=5, seed=3, stop=rule, progress=False)
 
 
-def test_a_front_that_no_longer_grows_ends_a_run() -> None:
+def test_a_front_that_stands_still_ends_a_run() -> None:
     def rounded(**params: Any) -> tuple[float, float]:
         f, g = values(**params)
         return round(f, 1), round(-g, 1)

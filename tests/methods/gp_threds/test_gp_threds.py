@@ -239,7 +239,7 @@ def test_an_interval_beside_the_optimum_is_repaired(interval: tuple[float, float
 
 
 @pytest.mark.parametrize("level", [0.0, -1e12, 1e-12])
-def test_a_constant_function_is_searched_without_complaint(level: float) -> None:
+def test_a_constant_function_is_searched_without_a_warning(level: float) -> None:
     loop = Loop(GPThreDS(2, seed=0, budget=80))
     X = drive(loop, 80, lambda X: np.full(len(X), level))
     assert np.isfinite(X).all()
