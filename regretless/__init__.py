@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from regretless.outlook.outlook import Outlook
     from regretless.outlook.stopping import GapBelow, StopWhen
     from regretless.outlook.worth import Worth
+    from regretless.run.questions import advise, compare
 
 __version__ = "1.0.0"
 
@@ -59,6 +60,8 @@ _LATER = {
     "certify": "regretless.doors.optuna.certify",
     "StopWhen": "regretless.outlook.stopping",
     "Worth": "regretless.outlook.worth",
+    "advise": "regretless.run.questions",
+    "compare": "regretless.run.questions",
     "Bilevel": "regretless.bilevel",
     "minimize_bilevel": "regretless.bilevel",
     "plan": "regretless.bilevel",
@@ -102,7 +105,9 @@ __all__ = [
     "TuRBO",
     "Value",
     "Worth",
+    "advise",
     "certify",
+    "compare",
     "maximize",
     "minimize",
     "minimize_bilevel",

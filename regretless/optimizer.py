@@ -50,6 +50,7 @@ from regretless.trial import Trial as Trial
 from regretless.trial import checked_constraints, checked_cost, own_values
 
 if TYPE_CHECKING:
+    from regretless.outlook.estimates import Prediction
     from regretless.outlook.forecast import Forecast
     from regretless.outlook.outlook import Outlook
 
@@ -425,6 +426,20 @@ class Optimizer:
     def forecast(self, trials: int = USUAL_TRIALS) -> Forecast:
         """How much better the recommended setting will be after so many more trials, in the unit of the objective."""
         return Standing(self).outlooks([trials])[0].forecast
+
+    def predict(
+        self, params: Mapping[str, Any] | Sequence[float] | Array, *, objective: str | None = None
+    ) -> Prediction:
+        """What is expected of a setting, evaluated or not: mean and interval in the unit of the objective, without the
+        noise of a measurement. With several objectives one of them is named."""
+        from regretless.outlook.estimates import estimates_of
+
+        names: list[str | None] = list(self.task.objectives) or [None]
+        if objective not in names:
+            raise ValueError(f"objective must be one of {names}, got {objective!r}")
+        u = self.space.encode(params)
+        with self.computing() as method:
+            return estimates_of(self.task, method, self.history, names.index(objective)).at(u)
 
     @contextmanager
     def computing(self) -> Iterator[Method]:

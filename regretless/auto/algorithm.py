@@ -23,8 +23,8 @@ tests before it believes. Where the fitted noise is large, the best point is eva
 Several objectives have a table of their own: a model for each while evaluations are few (`gp-ehvi`), an evolution
 strategy once they are many (`sms-emoa`).
 
-A finite space is not tested, because without noise no setting of it is evaluated twice. Where noise is certain its
-settings are evaluated again like any other points.
+A finite space is tested once there are ten values, because labels let the model explain any noise. Where noise is
+certain its settings are evaluated again like any other points.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Auto(Method):
             return x
         if self.cube.size > LISTED or self._model.is_noisy(history) or not history.is_known(cube.snap(x)):
             return x
-        return nearest_unknown(history, cube, x)
+        return x if self._model.looks_for_noise(history) else nearest_unknown(history, cube, x)
 
     def why(self, history: History) -> str:
         """How the run began and each change, with the number of values or evaluations at which it came."""

@@ -24,6 +24,10 @@ from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
+FINITE_TESTED = 10
+"""The values after which a finite space is tested whatever the fit says: labels explain any noise, each setting by
+itself, and the model then sees none."""
+
 
 class Model(GPMethod):
     """An exact Gaussian process, asked by `exact_step` or `noisy_step`.
@@ -63,10 +67,15 @@ class Model(GPMethod):
     def _repeats(self, history: History) -> bool:
         return self.is_noisy(history) and bool(np.isfinite(self.cube.size))
 
+    def looks_for_noise(self, history: History) -> bool:
+        """Whether the next point is one that has a value, to see whether it gives it again."""
+        return self._wants_probe(history, self._posterior(history))
+
     def _wants_probe(self, history: History, gp: GP) -> bool:
-        """Whether noise is suspected and nothing has settled the question, nor will when a pending point is told."""
+        """Whether noise is to be looked for: nothing has settled the question, nor will when a pending point is told."""
         stated = self.known_noise is not None or history.noise_bound > 0
-        if stated or self.evidence(history).settled or np.isfinite(self.cube.size) or not noise_shows(gp):
+        suspected = noise_shows(gp) or (np.isfinite(self.cube.size) and len(history) >= FINITE_TESTED)
+        if stated or self.evidence(history).settled or not suspected:
             return False
         return not any(history.is_settled(x) for x in history.pending)
 

@@ -1,0 +1,142 @@
+"""What people ask of a run that exists: `compare` two of its settings, or two runs, and `rivals` of what it recommends.
+
+They take whatever holds a run: a `Result`, an `Optimizer`, or an Optuna study of any sampler.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from regretless.basics.extras import optional
+from regretless.basics.values import shown
+from regretless.optimizer import Optimizer, Trial
+from regretless.outlook.advice import Advice, Known, advice_on
+from regretless.outlook.estimates import (
+    WEIGHTS,
+    Candidate,
+    Comparison,
+    Estimates,
+    Prediction,
+    Rivals,
+    estimates_of,
+    in_shares,
+    rivals_of,
+)
+from regretless.outlook.forecast import TABLE
+from regretless.run.result import Result
+from regretless.space.parameters import Array
+
+
+def compare(a: Any, b: Any, *, within: Any = None) -> Comparison:
+    """The probability that b is better than a, and by how much, from values, told variances, repetitions and the model.
+
+        print(rg.compare(3, 17, within=result))              # two trials of a run, by their numbers
+        print(rg.compare({"x": 1.0}, {"x": 2.0}, within=result))
+        print(rg.compare(yesterday, today))                  # what two runs recommend
+
+    Args:
+        a, b: numbers of trials, trials or settings of a run, evaluated or not; or two runs.
+        within: the run: a `Result`, an `Optimizer` or an Optuna study of any sampler.
+    """
+    if within is not None:
+        run = optimizer_of(within)
+        (name_a, unit_a), (name_b, unit_b) = _setting(run, a, "a"), _setting(run, b, "b")
+        return _estimates(run).comparison(unit_a, unit_b, (name_a, name_b))
+    if isinstance(a, int | Mapping | Trial):
+        raise TypeError(f"compare needs the run that {shown(a)} belongs to: compare(a, b, within=result)")
+    first, second = optimizer_of(a), optimizer_of(b)
+    if first.direction != second.direction:
+        raise ValueError(f"one of the runs is to {first.direction}, the other to {second.direction}")
+    noisy = any(
+        run.method.shows_noise(run.history) for run in (first, second)
+    )  # the same objective is as noisy in both
+    found = [_estimates(run, noisy=noisy).at(run.space.encode(run.recommend())) for run in (first, second)]
+    return independent(*found, sign=first.task.sign)
+
+
+def rivals(within: Any) -> Rivals:
+    """The evaluated settings of a run that cannot be told apart from the recommended one; see `Result.rivals`."""
+    run = optimizer_of(within)
+    cheap: dict[bytes, list[Trial]] = {}
+    for trial in run.trials:
+        if trial.feasible:
+            cheap.setdefault(run.space.encode(trial.given).tobytes(), []).append(trial)
+    candidates = [_candidate(run, np.frombuffer(key), found) for key, found in cheap.items()]
+    return rivals_of(_estimates(run), run.space.encode(run.recommend()), candidates)
+
+
+def optimizer_of(run: Any) -> Optimizer:
+    """The optimizer of whatever holds a run."""
+    if isinstance(run, Optimizer):
+        return run
+    if isinstance(run, Result):
+        return run.optimizer
+    if type(run).__module__.partition(".")[0] == "optuna":
+        found: Optimizer = optional("regretless.doors.optuna.export", "optuna").result_of_study(run).optimizer
+        return found
+    raise TypeError(f"a run is a Result, an Optimizer or an Optuna study, got {shown(run)}")
+
+
+def independent(a: Prediction, b: Prediction, *, sign: float) -> Comparison:
+    """How what two runs recommend compares: their models know nothing of each other."""
+    ahead = (sign * np.subtract.outer(np.array(b.quantiles), np.array(a.quantiles))).ravel()
+    order = np.argsort(ahead, kind="stable")
+    ahead, mass = ahead[order], np.outer(WEIGHTS, WEIGHTS).ravel()[order]
+    chance = float(mass[ahead > 0].sum() + 0.5 * mass[ahead == 0].sum())
+    quantiles = np.interp(TABLE, np.cumsum(mass) - 0.5 * mass, ahead)
+    gain = Prediction(tuple(quantiles.tolist()), exact=a.exact and b.exact)
+    return Comparison("the first run", "the second run", chance, gain)
+
+
+def _estimates(run: Optimizer, *, noisy: bool | None = None) -> Estimates:
+    if run.task.several:
+        raise ValueError(f"settings are compared by one objective, this run has {list(run.task.objectives)}")
+    return estimates_of(run.task, run.method, run.history, noisy=noisy)
+
+
+def _setting(run: Optimizer, given: Any, name: str) -> tuple[str, Array]:
+    """What a setting of a run is called, and its place."""
+    if isinstance(given, Trial):
+        return f"trial {run.book.record.number_of(given)}", run.space.encode(given.given)
+    if isinstance(given, int) and not isinstance(given, bool):
+        trial = next((t for t in run.trials if run.book.record.number_of(t) == given), None)
+        if trial is None:
+            raise ValueError(f"{name} must be the number of a trial of the run, or a setting, got {given!r}")
+        return f"trial {given}", run.space.encode(trial.given)
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be the number of a trial of the run, or a setting, got {shown(given)}")
+    return name, run.space.encode(given)
+
+
+def _candidate(run: Optimizer, unit: Array, trials: Sequence[Trial]) -> Candidate:
+    """An evaluated setting, with what its trials cost on average; where no costs were told, how long they took."""
+    for kind in ("cost", "seconds"):
+        paid = [getattr(t, kind) for t in trials]
+        if all(x is not None for x in paid):
+            break
+    cost = math.fsum(paid) / len(paid) if all(x is not None for x in paid) else None
+    numbers = tuple(run.book.record.number_of(t) for t in trials)
+    return Candidate(unit, numbers, dict(trials[0].given), cost)
+
+
+def advise(within: Any) -> tuple[Advice, ...]:
+    """What a run bears out to do next, one sentence each: ranges to widen or narrow, parameters that hardly matter,
+    noise, settings evaluated twice, failures that lie together. Empty where nothing is borne out.
+
+        for advice in rg.advise(study):                      # a Result, an Optimizer, or any sampler's study
+            print(advice)
+    """
+    run = optimizer_of(within)
+    history, method = run.history, run.method
+    if run.task.several or len(history) == 0:
+        return ()
+    params = run.recommend()
+    failed = np.array([in_shares(run.task, method, x) for x in history.failed]).reshape(-1, len(run.space))
+    known = Known(
+        run.space, _estimates(run), failed, run.space.encode(params), params, told=bool((history.yvar > 0).any())
+    )
+    return advice_on(known)
