@@ -52,14 +52,14 @@ def record(family: str, number: int) -> list[dict[str, Any]]:
         trial = opt.ask()
         true[trial.number] = problem.sign * float(problem.true(trial.params))
         opt.tell(trial, problem.observe(trial.params).y, var=problem.noise_sd**2 if told else None)
-        if len(opt.trials) in AT:
+        if len(opt.trials) in AT and opt.method.shows_noise(opt.history):
             found.append(statements(opt, true, problem, rng) | {"family": family, "number": number, "told": told})
     return found
 
 
 def statements(opt: Optimizer, true: dict[int, float], problem: Any, rng: np.random.Generator) -> dict[str, Any]:
     """The comparisons and predictions at one moment."""
-    known = estimates_of(opt.task, opt.method, opt.history, noisy=True)
+    known = estimates_of(opt.task, opt.method, opt.history)
     units = {opt.space.encode(t.given).tobytes(): true[t.number] for t in opt.trials}
     X, truth = np.array([np.frombuffer(key) for key in units]), np.array(list(units.values()))
     best = opt.space.encode(opt.recommend())
@@ -82,7 +82,7 @@ def statements(opt: Optimizer, true: dict[int, float], problem: Any, rng: np.ran
     better = (draws > draws[:, [at]]).mean(axis=0)
     held = bool(truth[at] == truth.max() or any(better[i] > 1 - SURE for i in np.flatnonzero(truth == truth.max())))
     return {
-        "n": len(opt.trials), "shows": bool(opt.method.shows_noise(opt.history)), "z": z, "won": won, "off": off,
+        "n": len(opt.trials), "z": z, "won": won, "off": off,
         "held": held, "rivals": int((better > 1 - SURE).sum()),
     }  # fmt: skip
 

@@ -23,8 +23,8 @@ tests before it believes. Where the fitted noise is large, the best point is eva
 Several objectives have a table of their own: a model for each while evaluations are few (`gp-ehvi`), an evolution
 strategy once they are many (`sms-emoa`).
 
-A finite space is tested once there are ten values, because labels let the model explain any noise. Where noise is
-certain its settings are evaluated again like any other points.
+A finite space, and one with labels, is tested once there are ten values, because labels let the model explain any
+noise. Where noise is certain the settings of a finite space are evaluated again like any other points.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-FINITE_TESTED = 10
-"""The values after which a finite space is tested whatever the fit says: labels explain any noise, each setting by
-itself, and the model then sees none."""
+LABELS_TESTED = 10
+"""The values after which a finite space, or one with labels, is tested whatever the fit says: labels explain any noise,
+each combination by itself, and the model then sees none."""
 
 
 class Model(GPMethod):
@@ -47,6 +47,8 @@ class Model(GPMethod):
             for certain in (False, True)
         }
         """The models without and with certain noise."""
+        self._labelled = bool(np.isfinite(self.cube.size) or any(axis.categorical for axis in self.cube.axes))
+        """Whether the space is finite or has labels."""
         self._begin()
 
     # -- noise
@@ -72,9 +74,9 @@ class Model(GPMethod):
         return self._wants_probe(history, self._posterior(history))
 
     def _wants_probe(self, history: History, gp: GP) -> bool:
-        """Whether noise is to be looked for: nothing has settled the question, nor will when a pending point is told."""
+        """Whether noise is to be looked for: nothing has settled the question, nor will a pending point."""
         stated = self.known_noise is not None or history.noise_bound > 0
-        suspected = noise_shows(gp) or (np.isfinite(self.cube.size) and len(history) >= FINITE_TESTED)
+        suspected = noise_shows(gp) or (self._labelled and len(history) >= LABELS_TESTED)
         if stated or self.evidence(history).settled or not suspected:
             return False
         return not any(history.is_settled(x) for x in history.pending)
@@ -102,7 +104,8 @@ class Model(GPMethod):
         gp = self._posterior(history)
         if self._wants_probe(history, gp):
             best = best_told(gp, history.X)
-            if not is_taken(history, best):  # a second evaluation that failed is not tried again
+            # a second evaluation that failed is not tried again, and what the caller holds stays held
+            if not is_taken(history, best) and np.array_equal(cube.snap(best), best):
                 return best
         told, beat = lambda: self._surrogate.gp(*history.basis), lambda: self._value_to_beat(history, gp)
         ask = Ask(history, cube, rng, self.budget, gp, told, beat, self._best_step)

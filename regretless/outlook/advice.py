@@ -50,6 +50,9 @@ CLEARLY = 0.02
 """A bound is named when the value there is better by this share of the reach than inside."""
 RARE = 0.001
 """The chance below which failures are taken to lie together, all parameters and both sides counted."""
+FINE, MOST_REPEATS = 0.1, 5
+"""How small, as a share of the spread of the values, the error of a mean should be, and the most repetitions that are
+advised."""
 LEAST_FAILURES, MOST_OF_THEM = 3, 0.8
 """Failures that there must be, and the share of them that lies in the part that is named."""
 SIDES: dict[str, Any] = {">=": np.greater_equal, "<=": np.less_equal}
@@ -224,8 +227,7 @@ def noise(run: Known) -> list[Advice]:
     if not squares:
         return []
     sd = math.sqrt(squares / spare)
-    reach = float(run.estimates.y.max() - np.median(run.estimates.y))
-    k = int(np.clip(math.ceil((sd / (0.1 * reach)) ** 2), 2, 5)) if reach > 0 else 3
+    k = int(np.clip(math.ceil((sd / (FINE * run.estimates.bend[1])) ** 2), 2, MOST_REPEATS))
     return [
         Advice(
             "noise",

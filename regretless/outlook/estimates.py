@@ -199,37 +199,61 @@ class Estimates:
         X, y, yvar: points (n x d), their values to be maximised and their noise variances (n each, NaN unknown).
         sign: turns values into the user's.
         noisy: whether the values show noise.
+        least_noise: a variance that the noise has at least, where another run of the same objective shows it.
     """
 
-    def __init__(self, cube: Cube, X: Array, y: Array, yvar: Array, *, sign: float, noisy: bool) -> None:
+    def __init__(
+        self, cube: Cube, X: Array, y: Array, yvar: Array, *, sign: float, noisy: bool, least_noise: float = 0.0
+    ) -> None:
         if len(y) == 0:
             raise ValueError("nothing can be predicted: no value has been told")
         self.cube, self.X, self.y, self.yvar, self.sign, self.noisy = cube, X, y, yvar, sign, noisy
+        self.least_noise = least_noise
 
-    def seen_as(self, *, noisy: bool) -> Estimates:
-        """The same values, taken to be noisy or not."""
-        return self if noisy == self.noisy else Estimates(
-            self.cube, self.X, self.y, self.yvar, sign=self.sign, noisy=noisy
-        )  # fmt: skip
+    def with_noise(self, variance: float) -> Estimates:
+        """The same values, whose noise has at least this variance."""
+        return Estimates(self.cube, self.X, self.y, self.yvar, sign=self.sign, noisy=True, least_noise=variance)
+
+    @functools.cached_property
+    def noise(self) -> float:
+        """The mean variance of the noise in one value, as far as values show any."""
+        return float(self.gp.factor.noise.mean()) * self.gp.signal * self.gp.scale**2 if self.noisy else 0.0
 
     @functools.cached_property
     def gp(self) -> GP:
         """The posterior of the values."""
-        rows, model = self._modelled, Surrogate(self.cube, clip=False, fresh_only=True)
+        rows = self._modelled
         values, slope = self.compressed(self.y[rows])
+        data = self.X[rows], values, self.yvar[rows] * slope**2
         with threads_for(model_free=False):
-            return model.gp(self.X[rows], values, self.yvar[rows] * slope**2)
+            found = Surrogate(self.cube, clip=False, fresh_only=True).gp(*data)
+            shown = self._shown_noise(values)
+            if shown <= float(found.factor.noise.max()) * found.signal * found.scale**2:
+                return found
+            return Surrogate(self.cube, clip=False, fresh_only=True, noise_var=shown).gp(*data)
+
+    def _shown_noise(self, values: Array) -> float:
+        """The variance that repeated settings show among modelled values (n) without a told one: a model with labels
+        may see no noise at all, because each combination of them explains its own value."""
+        rows = self._modelled
+        unknown = np.isnan(self.yvar[rows])
+        if not self.noisy or not unknown.any():
+            return 0.0
+        _, setting = np.unique(self.X[rows][unknown], axis=0, return_inverse=True)
+        y, setting = values[unknown], setting.ravel()
+        means = np.bincount(setting, weights=y) / np.bincount(setting)
+        return max(float(((y - means[setting]) ** 2).sum()) / max(1, len(y) - len(means)), self.least_noise)
 
     @functools.cached_property
-    def _bend(self) -> tuple[float, float]:
-        """c and s of the module's text. s is the reach of the best value over the median or, where most values of a
-        run lie close to the best one, a third of that over the worst tenth."""
+    def bend(self) -> tuple[float, float]:
+        """c and s of the module's text, in the unit of the values. s is the reach of the best value over the median or,
+        where most values of a run lie close to the best one, a third of that over the worst tenth."""
         low, middle, top = np.quantile(self.y, [0.1, 0.5, 1.0]).tolist()
         return middle, max(top - middle, (top - low) / 3.0)
 
     def compressed(self, y: Array) -> tuple[Array, Array]:
         """Values y (k) as they are modelled, and the slope of that map at each (k)."""
-        middle, span = self._bend
+        middle, span = self.bend
         if not span > 1e-12 * abs(middle):
             return np.array(y), np.ones(len(y))
         below = np.maximum(middle - y, 0.0) / span
@@ -300,7 +324,7 @@ class Estimates:
     def _in_units(self, standard: Array) -> Array:
         """Values of the model as the values that were told, to be maximised."""
         seen = self.gp.offset + self.gp.scale * standard
-        middle, span = self._bend
+        middle, span = self.bend
         if not span > 1e-12 * abs(middle):
             return np.asarray(seen)
         deep = np.minimum(np.maximum(middle - seen, 0.0) / span, MOST_EXPANDED)
@@ -325,21 +349,15 @@ _kept: WeakKeyDictionary[History, dict[int, Estimates]] = WeakKeyDictionary()
 """What was estimated from each history; a cache."""
 
 
-def estimates_of(
-    task: Task, method: Method, history: History, objective: int = 0, *, noisy: bool | None = None
-) -> Estimates:
-    """What the history of a task says of one of its objectives, on the cube in which each label has a share.
-
-    noisy: whether the values show noise; None: as the method sees it.
-    """
+def estimates_of(task: Task, method: Method, history: History, objective: int = 0) -> Estimates:
+    """What the history of a task says of one of its objectives, on the cube in which each label has a share."""
     found = _kept.setdefault(history, {})
     if objective not in found:
         shows = len(history) > 0 and method.shows_noise(history)
         told = history.Y[:, objective], history.Yvar[:, objective]
         X = np.array([in_shares(task, method, x) for x in history.X]).reshape(len(history), len(task.space))
         found[objective] = Estimates(task.space.cube(), X, *told, sign=task.signs[objective], noisy=shows)
-    known = found[objective]
-    return known if noisy is None else known.seen_as(noisy=noisy)
+    return found[objective]
 
 
 def in_shares(task: Task, method: Method, x: Array) -> Array:

@@ -30,6 +30,9 @@ from regretless.outlook.forecast import TABLE
 from regretless.run.result import Result
 from regretless.space.parameters import Array
 
+LEAST_SECONDS = 0.1
+"""Shorter durations differ by themselves, and say nothing of a setting."""
+
 
 def compare(a: Any, b: Any, *, within: Any = None) -> Comparison:
     """The probability that b is better than a, and by how much, from values, told variances, repetitions and the model.
@@ -51,10 +54,10 @@ def compare(a: Any, b: Any, *, within: Any = None) -> Comparison:
     first, second = optimizer_of(a), optimizer_of(b)
     if first.direction != second.direction:
         raise ValueError(f"one of the runs is to {first.direction}, the other to {second.direction}")
-    noisy = any(
-        run.method.shows_noise(run.history) for run in (first, second)
-    )  # the same objective is as noisy in both
-    found = [_estimates(run, noisy=noisy).at(run.space.encode(run.recommend())) for run in (first, second)]
+    estimates = [_estimates(first), _estimates(second)]
+    noise = max(known.noise for known in estimates)  # one objective is as noisy in both
+    estimates = [known.with_noise(noise) for known in estimates] if noise else estimates
+    found = [k.at(run.space.encode(run.recommend())) for k, run in zip(estimates, (first, second), strict=True)]
     return independent(*found, sign=first.task.sign)
 
 
@@ -92,10 +95,10 @@ def independent(a: Prediction, b: Prediction, *, sign: float) -> Comparison:
     return Comparison("the first run", "the second run", chance, gain)
 
 
-def _estimates(run: Optimizer, *, noisy: bool | None = None) -> Estimates:
+def _estimates(run: Optimizer) -> Estimates:
     if run.task.several:
         raise ValueError(f"settings are compared by one objective, this run has {list(run.task.objectives)}")
-    return estimates_of(run.task, run.method, run.history, noisy=noisy)
+    return estimates_of(run.task, run.method, run.history)
 
 
 def _setting(run: Optimizer, given: Any, name: str) -> tuple[str, Array]:
@@ -114,13 +117,15 @@ def _setting(run: Optimizer, given: Any, name: str) -> tuple[str, Array]:
 
 def _candidate(run: Optimizer, unit: Array, trials: Sequence[Trial]) -> Candidate:
     """An evaluated setting, with what its trials cost on average; where no costs were told, how long they took."""
-    for kind in ("cost", "seconds"):
-        paid = [getattr(t, kind) for t in trials]
-        if all(x is not None for x in paid):
-            break
-    cost = math.fsum(paid) / len(paid) if all(x is not None for x in paid) else None
+    took = _mean([t.seconds for t in trials])
+    cost = _mean([t.cost for t in trials]) or (took if took is not None and took >= LEAST_SECONDS else None)
     numbers = tuple(run.book.record.number_of(t) for t in trials)
     return Candidate(unit, numbers, dict(trials[0].given), cost)
+
+
+def _mean(paid: Sequence[float | None]) -> float | None:
+    known = [x for x in paid if x is not None]
+    return math.fsum(known) / len(known) if known else None
 
 
 def advise(within: Any) -> tuple[Advice, ...]:

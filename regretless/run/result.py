@@ -31,6 +31,8 @@ from regretless.trial import SO_FAR
 if TYPE_CHECKING:
     import pandas
 
+    from regretless.outlook.advice import Advice
+    from regretless.outlook.estimates import Rivals
     from regretless.outlook.outlook import Outlook
 
 MOST_SHOWN = 8
@@ -79,6 +81,20 @@ class Result:
     def outlook(self) -> Outlook:
         """What 20 more trials would bring; `optimizer.forecast(m)` speaks of another number of them."""
         return self.optimizer.outlook
+
+    @cached_property
+    def rivals(self) -> Rivals:
+        """The other evaluated settings that cannot be told apart from the recommended one, the likeliest best first."""
+        from regretless.run.questions import rivals
+
+        return rivals(self.optimizer)
+
+    @cached_property
+    def advice(self) -> tuple[Advice, ...]:
+        """What the run bears out to do next, one sentence each; see `regretless.advise`."""
+        from regretless.run.questions import advise
+
+        return advise(self.optimizer)
 
     # -- scipy's names
 

@@ -170,14 +170,39 @@ def test_ripples_are_told_from_noise() -> None:
     assert "so there is no noise" in why(loop)
 
 
-def test_a_finite_space_is_not_probed_and_ends() -> None:
-    """Every cell is asked once, whatever the values look like, and then the space is exhausted."""
-    space = {"n": Int(2, 6), "s": Float(0.5, 2.0, step=0.5), "c": Choice(["relu", "tanh"])}
-    opt, rng = Optimizer(space, seed=0), np.random.default_rng(0)
+def test_a_finite_space_without_noise_is_tested_once_and_ends() -> None:
+    """One cell is asked twice, however rough the values are, every other once, and then the space is exhausted."""
+    space = Space({"n": Int(2, 6), "s": Float(0.5, 2.0, step=0.5), "c": Choice(["relu", "tanh"])})
+    opt, heights = Optimizer(space, seed=0), np.random.default_rng(0).standard_normal((5, 4, 2))
     while not opt.exhausted:
-        opt.tell(opt.ask(), float(rng.standard_normal()))
-        assert len(opt.trials) <= 40
-    assert len(opt.trials) == 40
+        trial = opt.ask()
+        p = trial.params
+        opt.tell(trial, float(heights[p["n"] - 2, round(2 * p["s"]) - 1, int(p["c"] == "tanh")]))
+        assert len(opt.trials) <= 41
+    assert len(opt.trials) == 41
+    assert "so there is no noise" in opt.why
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_noise_is_found_where_labels_or_few_values_let_the_model_explain_it(labels: bool) -> None:
+    """Flags of a compiler: each combination has a time of its own as far as a model can see."""
+    flags = {f"f{i}": Choice(["on", "off"]) if labels else Int(0, 1) for i in range(6)}
+    opt, rng = Optimizer(Space(flags), seed=0, budget=40), np.random.default_rng(0)
+    for _ in range(30):
+        trial = opt.ask()
+        on = [value in ("on", 1) for value in trial.params.values()]
+        opt.tell(trial, 10.0 - sum(on) + float(rng.gamma(2.0, 1.0)))
+    assert "a setting gave two different values" in opt.why
+    assert len(opt.trials) - len({tuple(t.params.values()) for t in opt.trials}) >= 3
+
+
+def test_a_part_of_a_space_that_is_held_is_not_tested_at_a_place_outside_it() -> None:
+    opt = Optimizer({"kind": Choice(["a", "b"]), "n": Int(3, 40), "x": Float(-3, 4)}, seed=0)
+    for i in range(14):
+        trial = opt.ask(fixed={"kind": "ab"[i % 2]})
+        opt.tell(trial, trial.params["x"] ** 2 + (trial.params["kind"] == "b"))
+    asked = [opt.ask(fixed={"kind": "b"}).params["x"] for _ in range(3)]
+    assert len(set(asked)) == 3
 
 
 CELLS = {"n": Int(2, 6), "s": Float(0.5, 2.0, step=0.5)}
@@ -202,19 +227,21 @@ def test_a_finite_space_evaluates_settings_again_under_noise(stated: str) -> Non
 
 def test_a_finite_space_without_noise_ends_by_itself_and_says_so() -> None:
     found = minimize(lambda n, s: (n - 5) ** 2 + s, CELLS, trials=40, seed=2, progress=False)
-    assert len(found.trials) == 20 == len({tuple(t.params.values()) for t in found.trials})
+    assert len(found.trials) == 21
+    assert len({tuple(t.params.values()) for t in found.trials}) == 20
     assert "all 20 settings of the space were evaluated" in found.message
 
 
 def test_a_fine_finite_space_with_failures_ends_too() -> None:
-    """Whole numbers that lie closer to a failed one than points of a line may: each is evaluated, and once."""
+    """Whole numbers that lie closer to a failed one than points of a line may: each is evaluated, and one of them twice
+    to look for noise."""
     opt = Optimizer({"n": Int(3, 1302)}, budget=3001, seed=0)
-    while not opt.exhausted and len(opt.trials) < 1300:
+    while not opt.exhausted and len(opt.trials) < 1301:
         trial = opt.ask()
         n = trial.params["n"]
         opt.tell(trial, float("nan") if n % 5 == 0 else (n - 400.0) ** 2)
     assert opt.exhausted
-    assert len(opt.trials) == 1300
+    assert len(opt.trials) == 1301
 
 
 def test_one_that_is_told_that_there_is_no_noise_evaluates_nothing_twice() -> None:
@@ -466,7 +493,7 @@ def test_asks_in_a_tree_must_beat_the_best_by_a_margin_in_turn(tree: bool, monke
 def test_every_fourth_ask_in_a_tree_searches_the_rarest_branch() -> None:
     """One poor value is all that is known of a branch; every fourth ask goes there, and what is held stays held."""
     space = Space({"kind": Choice(["a", "b", "c"]), "n": Int(2, 90, when={"kind": ["a", "c"]}), "x": Float(-3, 4)})
-    loop = begun(space, 4, 40)
+    loop = begun(space, 4, 40, noisy=False)
     choices = loop.method.traits.choices
     settings = [{"kind": "abbbaab"[i % 7], "n": 3 + 5 * i, "x": -2.9 + 0.4 * i} for i in range(15)]
     settings.append({"kind": "c", "n": 60, "x": 1.0})
@@ -494,7 +521,7 @@ def test_a_rare_branch_is_met_by_draws_first(prior: list[float] | None, monkeypa
             "c": Choice(["l", "m", "n"], when={"kind": "b"}, prior=prior),
         }
     )
-    loop, beats = begun(space, 4, 200), []
+    loop, beats = begun(space, 4, 200, noisy=False), []
     choices = loop.method.traits.choices
     monkeypatch.setattr(exact, "log_expected_improvement", lambda gp, beat: beats.append(beat) or 1 / 0)
 

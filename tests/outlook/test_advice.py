@@ -1,0 +1,119 @@
+"""Advice: what is planted is found, and nothing is said where nothing is borne out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import optuna
+import pytest
+
+import regretless as rg
+
+SPACE = {
+    "x": rg.Float(-3, 17), "z": rg.Float(2e-4, 30.0, log=True), "n": rg.Int(5, 800, log=True),
+    "kind": rg.Choice(["a", "b", "c"]),
+}  # fmt: skip
+
+
+def bowl(x: float, z: float, n: int, kind: str, *, best_x: float = 6.2) -> float:
+    return (x - best_x) ** 2 / 40 + (math.log10(z) + 1) ** 2 / 3 + (math.log(n) - 4) ** 2 / 4 + 0.4 * (kind == "b")
+
+
+def said(fun, space=None, trials: int = 44, method="auto", **options):
+    opt = rg.Optimizer(space or SPACE, method, seed=0, budget=trials, **options)
+    for _ in range(trials):
+        trial = opt.ask()
+        try:
+            opt.tell(trial, fun(**trial.params))
+        except ValueError:
+            opt.tell(trial, failed=True)
+    return rg.advise(opt)
+
+
+def kinds(advice) -> dict[str, tuple[str, ...]]:
+    return {a.kind: a.parameters for a in advice}
+
+
+def test_a_clean_run_gets_no_advice() -> None:
+    assert said(bowl) == ()
+
+
+@pytest.mark.parametrize(("best", "word"), [(22.0, "largest"), (-9.0, "smallest")])
+def test_an_optimum_beyond_the_range_asks_for_a_wider_one(best: float, word: str) -> None:
+    found = said(lambda **s: bowl(**s, best_x=best))
+    assert kinds(found)["bound"] == ("x",)
+    sentence = next(str(a) for a in found if a.kind == "bound")
+    assert word in sentence
+    assert "beyond it" in sentence
+    mirrored = said(lambda **s: -bowl(**s, best_x=best), direction="maximize")
+    assert kinds(mirrored)["bound"] == ("x",)
+
+
+def test_whole_numbers_are_widened_too_and_labels_never() -> None:
+    found = said(lambda n, kind: (n - 60) ** 2 / 800 + (kind != "a"), {"n": rg.Int(3, 30), "kind": SPACE["kind"]}, 20)
+    assert kinds(found).get("bound") == ("n",)
+
+
+def test_a_parameter_without_effect_is_named() -> None:
+    found = said(lambda x, z, n, kind: bowl(x, z, 55, kind))
+    assert kinds(found) == {"matters": ("n",)}
+
+
+def test_a_range_that_is_mostly_poor_is_named() -> None:
+    found = said(lambda x, z: 30 * (x - 0.5) ** 2 / 400 + (math.log10(z) + 1) ** 2 / 3, {k: SPACE[k] for k in "xz"}, 30)
+    assert kinds(found)["narrow"] == ("x",)
+    assert "above" in next(str(a) for a in found if a.kind == "narrow")
+
+
+def test_values_that_differ_are_named_unless_their_noise_was_told() -> None:
+    rng = np.random.default_rng(0)
+    found = said(lambda **s: bowl(**s) + 0.3 * rng.standard_normal())
+    assert "repeat=" in next(str(a) for a in found if a.kind == "noise")
+    opt = rg.Optimizer(SPACE, seed=0)
+    for _ in range(20):
+        trial = opt.ask()
+        opt.tell(trial, bowl(**trial.params) + 0.3 * rng.standard_normal(), var=0.09)
+    assert "noise" not in kinds(rg.advise(opt))
+
+
+def test_failures_that_lie_together_are_named_and_scattered_ones_are_not() -> None:
+    rng = np.random.default_rng(0)
+
+    def crashes(**s):
+        if s["x"] > 9:
+            raise ValueError("it crashed")
+        return bowl(**s)
+
+    def stumbles(**s):
+        if rng.random() < 0.3:
+            raise ValueError("it stumbled")
+        return bowl(**s)
+
+    found = said(crashes, method=rg.RandomSearch)
+    assert kinds(found)["failures"] == ("x",)
+    assert "x >=" in next(str(a) for a in found if a.kind == "failures")
+    assert "failures" not in kinds(said(stumbles, method=rg.RandomSearch))
+    of_label = said(lambda **s: bowl(**s) if s["kind"] != "c" else 1 // 0 if False else _raise(), method="random")
+    assert kinds(of_label)["failures"] == ("kind",)
+
+
+def _raise() -> float:
+    raise ValueError("it crashed")
+
+
+def test_a_study_that_repeats_itself_is_told_so() -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(lambda t: (t.suggest_int("n", 3, 9) - 5.5) ** 2, n_trials=20)
+    assert "repeated" in kinds(rg.advise(study))
+
+
+def test_what_says_nothing_gets_none() -> None:
+    assert rg.advise(rg.Optimizer(SPACE, seed=0)) == ()
+    assert said(lambda **s: 1.0, trials=20) == ()
+    several = rg.Optimizer(SPACE, objectives=["a", "b"], seed=0)
+    assert rg.advise(several) == ()
+    tree = {"kind": rg.Choice(["a", "b"]), "x": rg.Float(-3, 9, when={"kind": "a"})}
+    assert isinstance(said(lambda kind, x=0.0: float(x) + (kind == "b"), tree, 15), tuple)
+    assert rg.minimize(bowl, SPACE, trials=44, seed=0, progress=False).advice == ()
