@@ -135,7 +135,7 @@ class Forecasts:
                 return tuple(Outlook(start, task.direction, forecast) for forecast in unknown)
             backtest = self._backtest(now)
             furthest = max(2 * trials[0], *trials)
-            fan = now.forecasts(sorted({*(m for m in GRID if m <= furthest), *trials}), max(backtest.tail, 0.0))
+            fan = now.forecasts(sorted({*(m for m in GRID if m <= furthest), *trials}), max(backtest.tail, 0.0), task)
         near = tuple(fan[m] for m in sorted(fan) if m <= 2 * trials[0])
         return tuple(Outlook(start, task.direction, fan[m], backtest, near) for m in trials)
 
@@ -186,10 +186,13 @@ class _Moment:
             return math.sqrt(float(told.mean()))
         return self.gp.scale * math.sqrt(float(self.gp.factor.noise[: self.gp.n].mean()) * self.gp.signal)
 
-    def forecasts(self, horizons: Sequence[int], tail: float) -> dict[int, Forecast]:
-        """A forecast for each horizon, in order: more trials promise no less."""
+    def forecasts(self, horizons: Sequence[int], tail: float, task: Task | None = None) -> dict[int, Forecast]:
+        """A forecast for each horizon, in order: more trials promise no less. No gain goes beyond a known limit."""
         x = features(self.seen, self.gp, [m * (1.0 - self.seen.failed) for m in horizons])
         gains = self.reach * np.maximum.accumulate(Forecaster.shipped().gains(x, tail=tail), axis=0)
+        if task is not None and task.limit is not None and self.best is not None:
+            room = task.sign * task.limit - float(self.levels[self.best])
+            gains = np.minimum(gains, room) if room >= 0 else gains  # values beyond the limit show that it is none
         return {m: Forecast(m, tuple(map(float, row)), self.noise) for m, row in zip(horizons, gains, strict=True)}
 
     def interval(self, tail: float) -> tuple[float, float]:

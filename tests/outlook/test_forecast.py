@@ -112,6 +112,21 @@ def test_gains_are_in_the_unit_of_the_objective_and_mirror_with_the_direction() 
     assert mirrored.outlook.value == -one.outlook.value
 
 
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_no_gain_goes_beyond_a_known_limit(direction: str) -> None:
+    sign = 1.0 if direction == "minimize" else -1.0
+    limits = {"floor": 7.0} if direction == "minimize" else {"ceiling": -7.0}
+    bound, free = (Optimizer(SPACE, "random", seed=3, direction=direction, **given) for given in (limits, {}))
+    for opt in (bound, free):
+        for _ in range(12):
+            trial = opt.ask()
+            opt.tell(trial, sign * (7.001 + bowl(**trial.params)))
+    best = min(7.001 + bowl(**t.params) for t in bound.trials)
+    gains = [np.array(opt.forecast(trials=200).gains) for opt in (bound, free)]
+    assert gains[1].max() > best - 7.0
+    np.testing.assert_allclose(gains[0], np.minimum(gains[1], best - 7.0))
+
+
 def test_the_same_history_gives_the_same_outlook_whenever_it_was_asked(tmp_path: Path) -> None:
     asked = Optimizer(SPACE, "auto", seed=3, budget=40)
     for _ in range(33):
