@@ -7,11 +7,6 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from typing import Any, Literal
 
-WIDENED = 2.0
-"""What a fitted gap of another sampler's trials is multiplied by: our methods look where their model is unsure, other
-samplers do not, and the model is too sure of what they left out. Chosen on Branin, Hartmann, Ackley and Rosenbrock
-(docs/lab/doors.md)."""
-
 SOUGHT_FRONT = "a setting that would extend the front"
 """What the share speaks of where there are several objectives."""
 
@@ -80,15 +75,19 @@ class Certificate:
     def for_any_sampler(self, *, maximises: bool, bound: float | None) -> Certificate:
         """The same statement where another sampler than ours may have chosen the settings: a fitted gap is wider, as
         far as a known bound of the values lets it be."""
+        # what a fitted gap of another sampler's trials is multiplied by: our methods look where their model is unsure,
+        # other samplers do not, and the model is too sure of what they left out. Chosen on Branin, Hartmann, Ackley and
+        # Rosenbrock (docs/lab/doors.md)
+        widened = 2.0
         if self.kind != "fitted":
             return self
         if maximises:
-            upper = min(self.lower + WIDENED * self.gap, math.inf if bound is None else bound)
+            upper = min(self.lower + widened * self.gap, math.inf if bound is None else bound)
             lower, gap = self.lower, upper - self.lower
         else:
-            lower = max(self.upper - WIDENED * self.gap, -math.inf if bound is None else bound)
+            lower = max(self.upper - widened * self.gap, -math.inf if bound is None else bound)
             upper, gap = self.upper, self.upper - lower
-        why = f"{WIDENED:g} times the gap of a run of ours, because another sampler may have chosen the settings"
+        why = f"{widened:g} times the gap of a run of ours, because another sampler may have chosen the settings"
         return replace(self, lower=lower, upper=upper, gap=gap, assumptions=(*self.assumptions, why))
 
     def to_json(self) -> dict[str, Any]:

@@ -42,24 +42,13 @@ from regretless.space.parameters import Array
 REDRAWS = 64
 """Fresh uniform draws tried when a proposal coincides with a pending or failed point; only small finite spaces ever
 need more than one."""
-FAILED_NEARBY = 1e-3
-"""How close, in every coordinate, a proposal may come to a failed point; the border between failures and successes can
-still be traced finely."""
 CROWD = 32
 """So many points may be under way before the next one keeps its distance from them: as many refine one place together
 without loss (docs/lab/crowds.md)."""
 APART = 0.1
 """The distance in the unit cube that proposals beside very many others keep from them."""
-THINNED = 0.25
-"""In few dimensions the distance is at most this share of what so many evenly spread points would have."""
-RESOLVED = 0.25
-"""Beside values so far apart as this one's neighbours, points at half of that distance still tell something new."""
-STEPS_ASIDE, LONGER = 64, 1.1
-"""How often a point aside of the crowd is looked for, and how much further each time."""
 BELIEVED = 5
 """A prior decides 5 / (10 + n) of the proposals after n values of a method that cannot weigh it; chosen by hand."""
-FIXED_DRAWS = 2**63
-"""The step that keys what is drawn once for the whole run."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +233,8 @@ class Method(ABC):
 
     def _fixed_generator(self) -> np.random.Generator:
         """The generator for what is drawn once and kept for the whole run."""
-        return keyed_generator(self.seed, FIXED_DRAWS)
+        # 2**63: the step that keys what is drawn once for the whole run
+        return keyed_generator(self.seed, 2**63)
 
 
 # ---------------------------------------------------------------- one ask
@@ -290,11 +280,12 @@ def _out_of_the_crowd(x: Array, history: History, cube: Cube, rng: np.random.Gen
     if history.is_settled(x) or apart == 0.0:
         return x
     point = x
-    for step in range(STEPS_ASIDE):
+    # 64, 1.1: how often a point aside of the crowd is looked for, and how much further each time
+    for step in range(64):
         if _distances(history.pending, point).min() >= apart:
             return point
         aside = np.where(free, rng.standard_normal(len(x)), 0.0)
-        aside *= apart * LONGER**step / np.sqrt((aside**2).sum())
+        aside *= apart * 1.1**step / np.sqrt((aside**2).sum())
         point = cube.allowed((x + aside)[None])[0]
     return x
 
@@ -310,10 +301,13 @@ def room_between(x: Array, history: History, lines: int) -> float:
     pending = len(history.pending)
     if pending <= CROWD or lines == 0:
         return 0.0
-    room: float = (1.0 - CROWD / pending) * min(APART, THINNED * pending ** (-1.0 / lines))
+    # 0.25: in few dimensions the distance is at most this share of what so many evenly spread points would have
+    room: float = (1.0 - CROWD / pending) * min(APART, 0.25 * pending ** (-1.0 / lines))
     if lines < len(history):
         nearest = np.partition(_distances(history.X, x), lines)[lines]
-        room = min(room, RESOLVED * float(nearest))
+        # 0.25: beside values so far apart as this one's neighbours, points at half of that distance still tell
+        # something new
+        room = min(room, 0.25 * float(nearest))
     return room
 
 
@@ -345,7 +339,9 @@ def is_taken(history: History, x: Array) -> bool:
     """Whether the canonical point x (d) is under way, or an evaluation next to it failed: it would only fail again."""
     if history.is_pending(x):
         return True
-    return len(history.failed) > 0 and bool((np.abs(history.failed - x).max(axis=1) < FAILED_NEARBY).any())
+    # 1e-3: how close, in every coordinate, a proposal may come to a failed point; the border between failures and
+    # successes can still be traced finely
+    return len(history.failed) > 0 and bool((np.abs(history.failed - x).max(axis=1) < 1e-3).any())
 
 
 # ---------------------------------------------------------------- recipes

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
 FILE_KIND = "regretless-run-1"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
-MOVED = 2.0**-41
-"""How far the last bits of another machine can move a point: half a cell of the finest line."""
 ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
 """What other libraries, and `minimize`, call our arguments."""
 
@@ -634,7 +632,8 @@ def _agree(key: str, now: Any, written: Any, elsewhere: bool) -> bool:
     """Whether an entry of a file is what it became when it was read. A point that was written elsewhere may have moved
     by rounding."""
     if key == "unit" and elsewhere and np.shape(now) == np.shape(written):
-        return bool((np.abs(now - written) <= MOVED).all())
+        # 2.0**-41: how far the last bits of another machine can move a point: half a cell of the finest line
+        return bool((np.abs(now - written) <= 2.0**-41).all())
     return pack(now) == pack(written)
 
 

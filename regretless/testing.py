@@ -24,8 +24,6 @@ from regretless.method import Method, Recipe, next_points
 from regretless.space import Space
 from regretless.space.parameters import Array, Choice, Float, Int
 
-LARGE_DIM = 20
-"""The larger of the dimensions every method is run in, unless it declares a smaller `max_dim`."""
 CENTRE = 0.37
 """Where the bowl of these checks has its top: off the centre and off every grid."""
 
@@ -116,7 +114,8 @@ def run(loop: Loop, n: int, fun: Callable[[Array], Array] = bowl) -> Array:
 
 def check_shapes(recipe: Recipe) -> None:
     """Proposals are n x d and inside the cube, in one dimension and in many, before any value is known and after."""
-    for dim in (1, min(LARGE_DIM, recipe.method.traits.max_dim)):
+    # 20: the larger of the dimensions every method is run in, unless it declares a smaller `max_dim`
+    for dim in (1, min(20, recipe.method.traits.max_dim)):
         loop = Loop(recipe.build(dim, seed=0, budget=12))
         first = loop.ask(3)
         assert first.shape == (3, dim), f"ask(3) gave shape {first.shape} in {dim} dimensions"

@@ -13,8 +13,6 @@ OTHERS = "regretless.methods"
 """The group of entry points by which other distributions name methods: mappings of names to recipes."""
 CERTIFIED_UP_TO = 10
 """Dimensions in which the fitted certificate holds (`gp/certify.py`, which is slow to import)."""
-VERIFY_EVERY = 2
-"""Asks per verifying one when the run is to end by its certificate (docs/certificates.md)."""
 
 
 def choose_method(
@@ -32,7 +30,8 @@ def choose_method(
         return CLASSICS["gp-ei"], "constraints or costs: expected improvement weighs a gain by both"
     if certify and dim <= CERTIFIED_UP_TO:
         reason = f"{dim} parameters and a certificate to reach: every second evaluation goes where the bound is largest"
-        return CLASSICS["gp-ucb"](verify=VERIFY_EVERY), reason
+        # 2: asks per verifying one when the run is to end by its certificate (docs/certificates.md)
+        return CLASSICS["gp-ucb"](verify=2), reason
     return AUTO, ""
 
 

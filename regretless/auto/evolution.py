@@ -20,10 +20,6 @@ from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-LEAP_EVERY, LEAP_RARELY = 8, 32
-"""In a search of the evolution every eighth ask, and once it is long every 32nd, goes to the top of a quadratic. Later
-the evolution has learnt the valley itself, and tops of quadratics that fit by chance would mislead it on sharp ridges
-(docs/lab/auto.md)."""
 LEAP_LONG = 200  # values per parameter from which a search of the evolution counts as long (docs/lab/auto.md)
 LEAP_UP_TO = 10  # parameters; in more a quadratic has too many coefficients to be cheap
 LOCAL = 300  # values nearest to the best of them that the recommendation of a long noisy run is modelled on
@@ -50,7 +46,10 @@ class Evolution(Method):
     def leap(self, history: History, cube: Cube, step: int) -> Array | None:
         """The top of a quadratic through the latest values of the search, d, where it is its turn."""
         begun = self._strategy.search(history).begun
-        every = LEAP_EVERY if len(history) - begun < LEAP_LONG * self.dim else LEAP_RARELY
+        # 8, 32: in a search of the evolution every eighth ask, and once it is long every 32nd, goes to the top of a
+        # quadratic. Later the evolution has learnt the valley itself, and tops of quadratics that fit by chance would
+        # mislead it on sharp ridges (docs/lab/auto.md)
+        every = 8 if len(history) - begun < LEAP_LONG * self.dim else 32
         if step % every != every - 1 or self.dim > LEAP_UP_TO or not only_lines(cube) or self._is_noisy(history):
             return None
         # 500: the latest values of a search that a quadratic is fitted to are taken from so many

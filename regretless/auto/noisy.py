@@ -13,7 +13,6 @@ from regretless.models.gp.design import away_from_known
 from regretless.models.gp.posterior import GP
 from regretless.space.parameters import Array
 
-NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
 DRAWN_EVERY = 4
 """Under noise every so many asks follow a drawn function, the others the knowledge gradient, which may overlook a peak
 that no value has shown yet; without such asks the losses are level (docs/lab/auto.md)."""
@@ -21,7 +20,8 @@ that no value has shown yet; without such asks the losses are level (docs/lab/au
 
 def noise_shows(gp: GP) -> bool:
     """Whether the fitted noise is large enough to matter."""
-    return float(gp.factor.noise.mean()) >= NOISE_FROM
+    # 1e-3: the fitted noise variance, relative to the signal's, from which noise is suspected and matters
+    return float(gp.factor.noise.mean()) >= 1e-3
 
 
 def noisy_step(ask: Ask, *, again: bool) -> Array:

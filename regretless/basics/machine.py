@@ -13,8 +13,6 @@ from regretless.basics.values import Array
 
 LOG2_HIGH, LOG2_LOW = 1524246769572 / 2**41, -1.7239444525614835e-13
 """The logarithm of 2 in two parts: the first has so few digits that its whole multiples are exact."""
-TERMS = 12
-"""Terms of the series of the inverse hyperbolic tangent: with |s| <= 0.172 the next one is below 2^-60."""
 
 
 @functools.cache
@@ -38,7 +36,8 @@ def even_log(x: Array) -> Array:
     m, k = np.where(small, 2.0 * m, m), np.where(small, k - 1, k)
     s = (m - 1.0) / (m + 1.0)
     square, series = s * s, np.zeros_like(s)
-    for term in range(TERMS, 0, -1):
+    # 12: terms of the series of the inverse hyperbolic tangent: with |s| <= 0.172 the next one is below 2^-60
+    for term in range(12, 0, -1):
         series = (series + 1.0 / (2 * term + 1)) * square
     log: Array = k * LOG2_HIGH + (2.0 * s + (2.0 * s * series + k * LOG2_LOW))
     return log

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 
 from regretless.basics.values import Array
 
-ROUNDING = 1e-9
-"""Values of one setting that differ by less than this share of their size differ by rounding alone."""
-
 
 def stated_noise(noise: float | None) -> bool | None:
     """What a known sd or variance says of the noise; None: nothing."""
@@ -56,7 +53,8 @@ class NoiseEvidence:
                 continue
             key, repeated = x.tobytes(), len(self._first)
             first = self._first.setdefault(key, value)
-            if abs(value - first) > ROUNDING * max(abs(value), abs(first)):
+            # 1e-9: values of one setting that differ by less than this share of their size differ by rounding alone
+            if abs(value - first) > 1e-9 * max(abs(value), abs(first)):
                 self.noisy_at = n
             elif len(self._first) == repeated and self.exact_at is None:
                 self.exact_at = n

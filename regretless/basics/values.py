@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
-MOST_SHOWN = 200
-"""Letters of an object that a message shows."""
 
 
 def as_number(value: Any) -> float | None:
@@ -42,8 +40,9 @@ def numbers_of(constraints: Any) -> list[float] | None:
 
 def shown(value: Any) -> str:
     """An object as text of one line that is not too long for a message."""
+    most_shown = 200  # letters of an object that a message shows
     text = " ".join(repr(value).split())
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return text if len(text) <= most_shown else f"{text[:most_shown]}..."
 
 
 def printable(text: str) -> str:

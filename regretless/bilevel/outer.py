@@ -31,12 +31,8 @@ from regretless.space import Cube, Space
 from regretless.space.parameters import Array, Axis
 from regretless.task import Task
 
-TAIL = 4
-"""Validations at the end of a curve that its noise is judged by: those of one stretch at the default of four."""
 NOISE_PRIOR = 2.0
 """Curve points that the pooled noise variance counts for in that of a single run, as many as four validations leave."""
-NOISE_FLOOR = 1e-6
-"""The least noise variance, relative to the loss squared: a validation loss means little beyond three digits."""
 PROMOTED, SPLIT = "random", "bilevel"
 """The outer method where none is named: random settings under promotion, because those of a model were within their
 noise on six tasks of 16 seeds (docs/lab/bilevel.md), and the paper's model for its own fixed split."""
@@ -181,7 +177,8 @@ def curve_noise(curves: Sequence[Sequence[tuple[int, float]]], use_log: bool) ->
     """The noise variance of each run's last value, n: how far its last validations lie from a straight line in log
     steps, drawn towards the pooled one, which counts as NOISE_PRIOR points."""
     squares, freedom = np.zeros(len(curves)), np.zeros(len(curves))
-    tails = [[(n, v) for n, v in curve if math.isfinite(v)][-TAIL:] for curve in curves]
+    # 4: validations at the end of a curve that its noise is judged by: those of one stretch at the default of four
+    tails = [[(n, v) for n, v in curve if math.isfinite(v)][-4:] for curve in curves]
     size = max((abs(v) for tail in tails for _, v in tail), default=1.0)
     # values are divided by a power of two, which rounds nothing, so that squares stay finite
     unit = math.ldexp(1.0, math.frexp(size)[1] - 1) if size > 0 and not use_log else 1.0
@@ -200,6 +197,7 @@ def curve_noise(curves: Sequence[Sequence[tuple[int, float]]], use_log: bool) ->
         level = max(float(np.median(last)) ** 2 if last else 1.0, 1e-300)
     measured = freedom > 0
     pooled = float(np.median(squares[measured] / freedom[measured])) if measured.any() else 0.0
-    noise: Array = np.maximum((squares + NOISE_PRIOR * pooled) / (freedom + NOISE_PRIOR), NOISE_FLOOR * level)
+    # 1e-6: the least noise variance, relative to the loss squared: a validation loss means little beyond three digits
+    noise: Array = np.maximum((squares + NOISE_PRIOR * pooled) / (freedom + NOISE_PRIOR), 1e-6 * level)
     with np.errstate(over="ignore"):
         return np.minimum(noise * unit * unit, np.finfo(np.float64).max)

@@ -40,8 +40,6 @@ from regretless.space import Space, SpaceLike
 
 VALIDATIONS = 4
 """Validations per stretch of training; the last one counts, the earlier ones tell how noisy the curve is."""
-MOST_FAILURES = 10
-"""A study ends when this many runs in a row have failed: a fault in the problem is then likelier than bad luck."""
 
 
 def minimize_bilevel(
@@ -166,6 +164,8 @@ class Study:
 
     def go(self, progress: bool, callback: Callable[[TrainingRun], Any] | None) -> BilevelResult:
         """Trains until the budget is spent, the callback says so or the user interrupts, and gives what was found."""
+        # A study ends when this many runs in a row have failed: a fault in the problem is then likelier than bad luck
+        most_failures = 10
         message, success = "the budget was spent", True
         total, name = self.outer.schedule.budget_steps, self.outer.recipe.name
         with tqdm(total=total, initial=self.spent, disable=not progress, unit="step", desc=name) as bar:
@@ -178,9 +178,9 @@ class Study:
                         bar.set_postfix_str(f"best {self.runs[best[0]].ends[best[1]]:.5g}", refresh=False)
                     bar.update(self.spent - before)
                     self._say(job, run)
-                    last = self.runs[-MOST_FAILURES:]
-                    if len(last) == MOST_FAILURES and all(r.status == "failed" for r in last):
-                        raise RuntimeError(f"the last {MOST_FAILURES} runs failed; the last one with\n{last[-1].error}")
+                    last = self.runs[-most_failures:]
+                    if len(last) == most_failures and all(r.status == "failed" for r in last):
+                        raise RuntimeError(f"the last {most_failures} runs failed; the last one with\n{last[-1].error}")
                     if callback is not None and callback(run):
                         message, success = "the callback stopped the study", False
                         break

@@ -23,8 +23,6 @@ from regretless.models.gp.acquisition import log_probability_of_improvement
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-XI = 0.01  # the margin that implementations of PI customarily take on values of unit scale
-
 
 class GPPI(GPMethod):
     """GP-PI: maximises the log probability of improvement of a fitted Gaussian process."""
@@ -33,5 +31,6 @@ class GPPI(GPMethod):
 
     def _step(self, history: History, cube: Cube, rng: Draws) -> Array:
         gp = self._posterior(history)
-        improvement = log_probability_of_improvement(gp, self._value_to_beat(history, gp) + XI)
+        # 0.01: the margin that implementations of PI customarily take on values of unit scale
+        improvement = log_probability_of_improvement(gp, self._value_to_beat(history, gp) + 0.01)
         return self._best_step(history, cube, gp, improvement, rng, logarithmic=True)

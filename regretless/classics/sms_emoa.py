@@ -33,14 +33,7 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 POPULATION = (20, 100)  # the least and the largest population
-GENERATIONS = 20  # populations that a known budget is to last for, at least
-CROSSED = 0.9  # the rate of the crossover, as in other libraries
-SPREAD = 15.0  # its index: the larger, the nearer children are to a parent
-MUTATED = 20.0  # the index of the mutation; one coordinate changes on average
-ALONG = 0.5  # the share of children that are steps along a difference
 FACTOR = (0.2, 0.9)  # such a step is between these times as long as the difference
-BEYOND = 1.0  # how far the reference lies below the worst of S, in its ranges: the ends of a front are to be kept
-DIRECTIONS = 512  # directions in which the estimated hypervolume is measured
 
 
 class SMSEMOA(DesignedMethod):
@@ -49,7 +42,8 @@ class SMSEMOA(DesignedMethod):
     traits = Traits(objectives=True)
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
-        self.population = POPULATION[1] if budget is None else int(np.clip(budget // GENERATIONS, *POPULATION))
+        # 20: populations that a known budget is to last for, at least
+        self.population = POPULATION[1] if budget is None else int(np.clip(budget // 20, *POPULATION))
         """How many members there are at most."""
         super().__init__(cube, seed=seed, budget=budget, initial=self.population, centre=False)
         self._begin()
@@ -58,11 +52,13 @@ class SMSEMOA(DesignedMethod):
         self._follow(history)
         P = self._X
         a, b, c = P[rng.integers(len(P), size=3)]
-        if rng.random() < ALONG:
+        # 0.5: the share of children that are steps along a difference
+        if rng.random() < 0.5:
             child = a + rng.uniform(*FACTOR) * (b - c)
             child = np.where((child < 0) | (child > 1), (np.clip(child, 0, 1) + a) / 2, child)  # half way to the border
         else:
-            child = a if rng.random() >= CROSSED else crossed(a, b, rng)
+            # 0.9: the rate of the crossover, as in other libraries
+            child = a if rng.random() >= 0.9 else crossed(a, b, rng)
         labels = cube.categorical
         child = np.where(labels & (rng.random(self.dim) < 0.5), b, np.where(labels, a, child))
         child = mutated(child, labels, rng)
@@ -74,7 +70,8 @@ class SMSEMOA(DesignedMethod):
     def _update(self, history: History, first: int) -> None:
         if not len(self._X):
             self._Y = np.empty((0, history.objectives))
-            self._directions = np.abs(self._fixed_generator().standard_normal((DIRECTIONS, history.objectives)))
+            # 512: directions in which the estimated hypervolume is measured
+            self._directions = np.abs(self._fixed_generator().standard_normal((512, history.objectives)))
             self._directions /= np.sqrt((self._directions**2).sum(axis=1, keepdims=True))
         for x, y in zip(history.X[first:], history.Y[first:], strict=True):
             self._X, self._Y = np.concatenate([self._X, x[None]]), np.concatenate([self._Y, y[None]])
@@ -91,7 +88,8 @@ class SMSEMOA(DesignedMethod):
         S = self._Y[last]
         span = S.max(axis=0) - S.min(axis=0)
         S = (S - S.min(axis=0)) / np.where(span > 0, span, 1.0)
-        reference = np.full(S.shape[1], -BEYOND)
+        # 1.0: how far the reference lies below the worst of S, in its ranges: the ends of a front are to be kept
+        reference = np.full(S.shape[1], -1.0)
         if S.shape[1] == 1:
             return int(last[np.argmin(S[:, 0])])
         alone = contributions(S, reference) if S.shape[1] == 2 else reaches(S - reference, self._directions)
@@ -112,7 +110,8 @@ def crossed(a: Array, b: Array, rng: np.random.Generator) -> Array:
     """A child of two parents (d each) by simulated binary crossover: each coordinate, with probability 1/2, lies about
     one of them at a distance in proportion to theirs."""
     u = rng.random(len(a))
-    beta = np.where(u < 0.5, 2 * u, 1 / (2 * (1 - u))) ** (1 / (SPREAD + 1))
+    # 15.0: the index of the crossover; the larger, the nearer children are to a parent
+    beta = np.where(u < 0.5, 2 * u, 1 / (2 * (1 - u))) ** (1 / (15.0 + 1))
     side = np.where(rng.random(len(a)) < 0.5, 1.0, -1.0)
     child = ((a + b) + side * beta * (a - b)) / 2
     return np.asarray(np.clip(np.where(rng.random(len(a)) < 0.5, child, a), 0.0, 1.0))
@@ -120,11 +119,12 @@ def crossed(a: Array, b: Array, rng: np.random.Generator) -> Array:
 
 def mutated(x: Array, labels: Array, rng: np.random.Generator) -> Array:
     """x (d) with a coordinate moved on average, by polynomial mutation; of `labels` it is drawn afresh."""
+    mutated = 20.0  # the index of the mutation; one coordinate changes on average
     d = len(x)
     u = rng.random(d)
     left, right = x, 1.0 - x
-    power = 1 / (MUTATED + 1)
-    down = (2 * u + (1 - 2 * u) * (1 - left) ** (MUTATED + 1)) ** power - 1
-    up = 1 - (2 * (1 - u) + (2 * u - 1) * (1 - right) ** (MUTATED + 1)) ** power
+    power = 1 / (mutated + 1)
+    down = (2 * u + (1 - 2 * u) * (1 - left) ** (mutated + 1)) ** power - 1
+    up = 1 - (2 * (1 - u) + (2 * u - 1) * (1 - right) ** (mutated + 1)) ** power
     moved = np.where(labels, rng.random(d), x + np.where(u < 0.5, down, up))
     return np.asarray(np.clip(np.where(rng.random(d) < 1 / d, moved, x), 0.0, 1.0))

@@ -16,8 +16,6 @@ from regretless.cli.group import POSITIVE, main
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Where nobody but this machine can call."""
-KEPT_SECONDS = 120
-"""How long a connection stays open that nobody uses: evaluations take their time."""
 
 
 @main.command()
@@ -54,6 +52,7 @@ def serve(
     app = http.app_of(folder, http.Rules(known, hosts, rate), version=__version__)
     click.echo(f"serving {storage} at http://{host}:{port} (calls: /docs)", err=True)
     try:
+        # 120: how long a connection stays open that nobody uses: evaluations take their time
         server.run(
             app,
             host=host,
@@ -61,7 +60,7 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_keep_alive=KEPT_SECONDS,
+            timeout_keep_alive=120,
         )
     finally:
         folder.close()

@@ -26,9 +26,6 @@ from regretless.method import keyed_generator
 Data: TypeAlias = DataLoader[Any] | Sequence[Tensor]
 """A loader whose batches end with the target, or tensors (inputs ..., target) with one row per example."""
 
-EVALUATION_ROWS = 2000
-"""Rows per batch when tensors are validated: enough to keep the processor busy, few enough for any memory."""
-
 
 @dataclass(eq=False)
 class TorchRun:
@@ -70,7 +67,8 @@ def torch_bilevel(
     """
     device = torch.device(device)
     rule = step_sizes(step_size, horizon)
-    source, test = _Source(train, batch, device), _Source(val, EVALUATION_ROWS, device)
+    # 2000: rows per batch when tensors are validated: enough to keep the processor busy, few enough for any memory
+    source, test = _Source(train, batch, device), _Source(val, 2000, device)
 
     def init(params: dict[str, Any], seed: int) -> TorchRun:
         with _own_generators(device, None, seed) as rng:

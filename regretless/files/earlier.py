@@ -28,9 +28,6 @@ from regretless.space import Space
 from regretless.space.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of, is_line
 from regretless.task import Task
 
-REACH = 1.0
-"""How far beyond the ends of an axis, in its lengths, a number may lie and still say something about the range."""
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -245,6 +242,8 @@ def placed(
 
 def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:
     """The point of a setting, d, and whether it lies beyond the cube; ValueError where it has no point."""
+    # how far beyond the ends of an axis, in its lengths, a number may lie and still say something about the range
+    reach = 1.0
     known = {name: _value(space.parameters[name], params[name]) for name in space.names if name in params}
     known |= {n: p.from_unit(0.5) for n, p in space.parameters.items() if n not in known and p.axis.levels == 1}
     near, past = dict(known), {}
@@ -252,7 +251,7 @@ def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[A
         p = space.parameters[name]
         if not isinstance(p, Choice):
             u = _unit(p, value)
-            if not -REACH <= u <= 1.0 + REACH:
+            if not -reach <= u <= 1.0 + reach:
                 raise ValueError(f"{name} lies too far outside its range")
             if not p.low <= value <= p.high:
                 past[name] = u

@@ -4,10 +4,6 @@ import numpy as np
 
 from regretless.space.parameters import Array
 
-LEAST_SHARE = 1e-3
-"""What the worst member in an objective counts as, as a share of the front's range: zero would make all products of the
-ends of a front equal."""
-
 
 def compromise(Y: Array, weights: Array | None = None) -> int:
     """The row of a front Y (m x k) with the largest product of what it gains over the worst member in each objective,
@@ -16,4 +12,6 @@ def compromise(Y: Array, weights: Array | None = None) -> int:
     span = np.where(best > worst, best - worst, 1.0)
     shares = np.where(best > worst, (Y - worst) / span, 1.0)
     powers = np.ones(Y.shape[1]) if weights is None else weights
-    return int(np.argmax(np.log(np.maximum(shares, LEAST_SHARE)) @ powers))
+    # 1e-3: what the worst member in an objective counts as, as a share of the front's range: zero would make all
+    # products of the ends of a front equal
+    return int(np.argmax(np.log(np.maximum(shares, 1e-3)) @ powers))

@@ -38,8 +38,6 @@ PLAIN = 1.645
 """Standard deviations of a difference from which it is taken to be there: one-sided, 19 of 20."""
 LEAST_PER_PARAMETER = 4
 """Values per parameter from which the model is asked."""
-WASTED = 0.6
-"""The share of a range from which its poor part is named."""
 SLICES, PER_SLICE = 16, 48
 """Parts of a range that are judged, and settings with a value in each."""
 HARDLY = 0.05
@@ -144,6 +142,7 @@ def on_bounds(run: Known) -> list[Advice]:
 
 def _wasted(run: Known) -> list[Advice]:
     """Numbers of whose range a large end holds nothing as good as the best quarter of all settings."""
+    wasted = 0.6  # the share of a range from which its poor part is named
     found = []
     gp, cube, d = run.estimates.gp, run.estimates.cube, run.estimates.X.shape[1]
     anywhere = cube.snap(sobol_points(256, d, np.random.default_rng(0)))
@@ -160,9 +159,9 @@ def _wasted(run: Known) -> list[Advice]:
             continue
         low, high = good[0] / SLICES, (good[-1] + 1) / SLICES
         parameter = run.space.parameters[name]
-        if 1.0 - high >= WASTED:
+        if 1.0 - high >= wasted:
             found.append(_narrower(run, name, parameter, i, high, "above"))
-        elif low >= WASTED:
+        elif low >= wasted:
             found.append(_narrower(run, name, parameter, i, low, "below"))
     return found
 

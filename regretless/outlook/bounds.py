@@ -9,11 +9,6 @@ from collections.abc import Iterable
 from regretless.certificate import Certificate
 from regretless.task import Task
 
-ROUNDED = 1e-12
-"""How far, relative to a known limit, rounding alone may carry a value beyond it."""
-BEYOND = 6.0
-"""Known standard deviations by which a value may lie beyond a limit: noise reaches six once in a billion."""
-
 
 def first_beyond(task: Task, values: Iterable[float], variances: Iterable[float]) -> float | None:
     """The first of these values that lies beyond the task's limit by more than its noise explains; then the limit is
@@ -21,8 +16,10 @@ def first_beyond(task: Task, values: Iterable[float], variances: Iterable[float]
     if task.limit is None:
         return None
     for value, var in zip(values, variances, strict=True):
-        noise = max(BEYOND * math.sqrt(var) if var > 0 else 0.0, task.noise_bound)
-        if task.sign * (value - task.limit) > max(noise, ROUNDED * abs(task.limit)):
+        # 6.0: known standard deviations by which a value may lie beyond a limit: noise reaches six once in a billion
+        noise = max(6.0 * math.sqrt(var) if var > 0 else 0.0, task.noise_bound)
+        # 1e-12: how far, relative to a known limit, rounding alone may carry a value beyond it
+        if task.sign * (value - task.limit) > max(noise, 1e-12 * abs(task.limit)):
             return float(value)
     return None
 

@@ -38,8 +38,6 @@ WIDER = 1.0
 """What the model's standard deviations are multiplied by."""
 SURE = 0.9
 """The probability from which one setting is called better than another."""
-MOST_MODELLED = 600
-"""More values are not modelled: of a longer run the best half of so many, and others spread evenly by rank."""
 DRAWS = 2048
 """Functions drawn together, for the chances of many settings."""
 CHEAPER = 0.8
@@ -171,10 +169,11 @@ class Rivals(Sequence[Rival]):
         return self.found[i] if cost < CHEAPER * self.cost else None
 
     def __str__(self) -> str:
+        most_named = 5  # trials that a sentence names
         if not self.found:
             return "No other setting that was evaluated may be as good as the recommended one."
-        some = ", ".join(str(rival.numbers[0]) for rival in self.found[:MOST_NAMED])
-        more = ", ..." if len(self.found) > MOST_NAMED else ""
+        some = ", ".join(str(rival.numbers[0]) for rival in self.found[:most_named])
+        more = ", ..." if len(self.found) > most_named else ""
         one = len(self.found) == 1
         which = f"1 setting (trial {some})" if one else f"{len(self.found)} settings (trials {some}{more})"
         cheapest = self.cheapest
@@ -182,10 +181,6 @@ class Rivals(Sequence[Rival]):
         if cheapest is not None and cheapest.cost is not None and self.cost is not None:
             cheap = f" The cheapest is trial {cheapest.numbers[0]}, at {cheapest.cost:.3g} instead of {self.cost:.3g}."
         return f"{which} cannot be told apart from the recommended one.{cheap}"
-
-
-MOST_NAMED = 5
-"""Trials that a sentence names."""
 
 
 # ---------------------------------------------------------------- the model
@@ -262,9 +257,11 @@ class Estimates:
     @functools.cached_property
     def _modelled(self) -> Any:
         """The rows that are modelled, in their order."""
+        # more values are not modelled: of a longer run the best half of so many, and others spread evenly by rank
+        most_modelled = 600
         order = np.argsort(-self.y, kind="stable")
-        half = MOST_MODELLED // 2
-        if len(order) <= MOST_MODELLED:
+        half = most_modelled // 2
+        if len(order) <= most_modelled:
             return np.arange(len(order))
         rest = order[half:]
         return np.sort(np.concatenate([order[:half], rest[np.linspace(0, len(rest) - 1, half).astype(int)]]))

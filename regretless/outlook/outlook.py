@@ -34,8 +34,6 @@ RATE = 0.1
 """How far one look moves the share of misses that is asked of the model."""
 LEAST_VALUES = 4
 """The values of feasible settings that a forecast needs: the nets were fitted to runs with as many or more."""
-FIRST_LOOK, APART = 5, 4
-"""The first look comes after this many values, and every further one after a quarter more (at least two)."""
 GRID = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 130, 210)
 """Horizons that are forecast together, so that more trials never promise less."""
 
@@ -141,7 +139,8 @@ class Forecasts:
 
     def _look(self, seen: Seen) -> None:
         """Makes the looks that are due, each from the values before it alone."""
-        after = self._moments[-1].next if self._moments else FIRST_LOOK
+        # 5, 4: the first look comes after this many values, and every further one after a quarter more (at least two)
+        after = self._moments[-1].next if self._moments else 5
         while after <= len(seen.y):
             self._moments.append(_Moment(seen.first(after), self._model))
             after = self._moments[-1].next
@@ -165,7 +164,7 @@ class _Moment:
 
     def __init__(self, seen: Seen, model: Surrogate) -> None:
         self.seen, self.gp, self.count = seen, posterior_of(seen, model), len(seen.y)
-        self.next = self.count + max(2, self.count // APART)
+        self.next = self.count + max(2, self.count // 4)
         """When the next look comes."""
         self.levels = levels(seen, self.gp)
         self.best = int(np.argmax(self.levels)) if len(self.levels) else None

@@ -81,11 +81,8 @@ def checked_rate(probes: Any) -> float:
 
 def is_due(step: int, rate: float) -> bool:
     """Whether the trial of this step is a probe: evenly spaced, so that n trials hold the whole part of n rate."""
-    return math.floor((step + 1) * rate + ROUNDING) > math.floor(step * rate + ROUNDING)
-
-
-ROUNDING = 1e-9
-"""Keeps 5 times 0.2 from falling below 1."""
+    rounding = 1e-9  # keeps 5 times 0.2 from falling below 1
+    return math.floor((step + 1) * rate + rounding) > math.floor(step * rate + rounding)
 
 
 def probe_point(task: Task, step: int, choices: Encoding) -> Array:
@@ -342,6 +339,9 @@ def _certain_range(method: Method, history: History) -> tuple[float | None, floa
 def _noisy_bounds(method: Method, history: History, probes: int, delta: float, anytime: bool) -> SettingBounds | str:
     """The same from values with Gaussian noise, all at once with probability 1 - delta and, with `anytime`, at every
     moment of the run; or why they cannot be had."""
+    # repeated evaluations from which the noise is estimated when no variances are told; with fewer the quantiles of
+    # Student's distribution are too wide to separate any two settings
+    least_repeats = 3
     groups: dict[bytes, list[int]] = {}
     for i, x in enumerate(history.X):
         groups.setdefault(x.tobytes(), []).append(i)
@@ -350,10 +350,10 @@ def _noisy_bounds(method: Method, history: History, probes: int, delta: float, a
         return NEVER_EVALUATED
     known = np.isfinite(history.yvar)
     spare = sum(len(rows) - 1 for rows in groups.values())
-    if not known.all() and spare < LEAST_REPEATS:
+    if not known.all() and spare < least_repeats:
         return (
             "the values are noisy, and neither are their variances told nor "
-            f"{LEAST_REPEATS} evaluations repeated: whether a probe is better cannot be said"
+            f"{least_repeats} evaluations repeated: whether a probe is better cannot be said"
         )
     from scipy.special import ndtri, stdtrit
 
@@ -383,8 +383,5 @@ def _noisy_bounds(method: Method, history: History, probes: int, delta: float, a
 
 NEVER_EVALUATED = "the recommended setting was never evaluated itself, and the values are noisy"
 """Why the share is not certified for methods that recommend places between their evaluations."""
-LEAST_REPEATS = 3
-"""Repeated evaluations from which the noise is estimated when no variances are told; with fewer the quantiles of
-Student's distribution are too wide to separate any two settings."""
 LOOKS_AT_ONE = 6 / math.pi**2
 """The k-th value of one setting spends this share over k^2 of its delta, because the run decides how often it looks."""

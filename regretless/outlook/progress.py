@@ -27,8 +27,6 @@ from regretless.space.parameters import Array
 
 LEAST = 1e-9
 """Shares of the reach below this count as this: rounding alone makes such differences."""
-MOST_MODELLED_DIM, MOST_MODELLED = 20, 500
-"""Coordinates and values up to which a model is asked; beyond, its cubic cost would pass that of the proposals."""
 ANYWHERE, NEARBY, DRAWN, DRAWS = 128, 64, 40, 64
 """Places of the whole cube and near the best value where the model is asked, those of them where functions are drawn
 together, and how many functions are."""
@@ -85,7 +83,9 @@ class Seen:
     @property
     def modelled(self) -> bool:
         """Whether a model is asked."""
-        within = self.cube.dim <= MOST_MODELLED_DIM and 2 <= len(self.y) <= MOST_MODELLED
+        # 20, 500: coordinates and values up to which a model is asked; beyond, its cubic cost would pass that of the
+        # proposals
+        within = self.cube.dim <= 20 and 2 <= len(self.y) <= 500
         return within and bool(self.feasible.any())
 
 

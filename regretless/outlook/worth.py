@@ -14,9 +14,6 @@ from regretless.outlook.stopping import Evaluated, RunView, StopRule, counted
 if TYPE_CHECKING:
     from regretless.outlook.forecast import Forecast
 
-HOUR = 3600.0
-"""Seconds."""
-
 
 class Worth(StopRule):
     """Stops when, for every number of further trials looked at, they cost more than they are expected to gain.
@@ -94,4 +91,4 @@ class Worth(StopRule):
         took = [t.seconds for t in ended if t.seconds is not None]
         if not took or self.per_hour is None:
             raise ValueError(f"{self!r} needs to know how long trials take: tell(..., seconds=...), or give per_trial=")
-        return self.per_hour * math.fsum(took) / len(took) / HOUR
+        return self.per_hour * math.fsum(took) / len(took) / 3600.0  # seconds in an hour

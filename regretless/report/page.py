@@ -30,8 +30,6 @@ MOST_POINTS = 240
 """A curve keeps at most this many points: more cannot be seen, and the page stays small."""
 MOST_LINES = 8
 """A chart of more lines than this starts with the best of them; a button draws the others."""
-LONG = 10
-"""A number with more letters than this, such as one with its quartiles, may be broken at its spaces."""
 SCRIPTS = ("kit", "chart", "table", "surface", "parallel", "page")
 """The parts of a page's script, in the order in which they need each other."""
 
@@ -259,7 +257,8 @@ def _best(cells: Sequence[TableCell], kind: str) -> set[int]:
 def _cell(value: TableCell, words: bool, marked: bool) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     number = _value(value)
-    long = not words and len(text) > LONG
+    # 10: A number with more letters than this, such as one with its quartiles, may be broken at its spaces
+    long = not words and len(text) > 10
     # 12: words of at most this many letters stay on one line, and their column may be as narrow as they are
     brief = words and len(text) <= 12
     kinds = (("words", words), ("brief", brief), ("mark", marked), ("long", long))

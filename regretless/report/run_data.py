@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 WIDE = 20
 """Positive values that differ by more than this factor start on a logarithmic axis."""
-MOST_DRAWN = 1e300
-"""Values are drawn up to this size: differences of larger ones, and the margins of axes, leave the range of floats."""
-REPLAYED, MOST_REPLAYED = 12, 400
-"""Certificates drawn over a run, and the evaluations of the longest run that is told again for it: a few seconds."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +61,9 @@ class RunData:
     """
 
     def __init__(self, result: Result, where: Mapping[str, Any] | None = None) -> None:
+        # values are drawn up to this size: differences of larger ones, and the margins of axes, leave the range of
+        # floats
+        most_drawn = 1e300
         self.result, self.optimizer = result, result.optimizer
         self.space, self.task, self.record = self.optimizer.space, self.optimizer.task, self.optimizer.book.record
         self.names = list(self.space.names)
@@ -75,7 +74,7 @@ class RunData:
         self.failed = [t for t in self.trials if t.value is None]
         self.numbers = np.array([self.record.number_of(t) for t in self.trials])
         told = np.array([math.nan if t.value is None else t.value for t in self.trials])
-        self.values = np.clip(told, -MOST_DRAWN, MOST_DRAWN)
+        self.values = np.clip(told, -most_drawn, most_drawn)
         self.scales = {name: AxisScale.of(parameter) for name, parameter in self.space.parameters.items()}
         self.where = dict(where or {})
         self.setting = self._through()
@@ -227,9 +226,11 @@ def worse_limit(values: Array, better: float) -> float | None:
 def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[int], list[Certificate]]:
     """Numbers of evaluations, and the certificate after each: the run's trials are told again to another optimizer."""
     book = optimizer.book
-    if not 2 <= len(ended) <= MOST_REPLAYED or book.earlier:  # earlier evaluations cannot be told again
+    if not 2 <= len(ended) <= 400 or book.earlier:  # earlier evaluations cannot be told again
         return [], []
-    sizes = sorted({round(n) for n in np.geomspace(min(4, len(ended)), len(ended), REPLAYED)})
+    # 12, 400: certificates drawn over a run, and the evaluations of the longest run that is told again for it: a few
+    # seconds
+    sizes = sorted({round(n) for n in np.geomspace(min(4, len(ended)), len(ended), 12)})
     again, found = Optimizer(optimizer.task, optimizer.recipe), []
     again.book.record.foreign = book.record.foreign
     for n, trial in enumerate(ended, 1):

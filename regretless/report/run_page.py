@@ -26,8 +26,6 @@ MOST_SLICES = 30
 """Parameters drawn on a page; a space of thousands would make one that nobody reads."""
 MOST_DOTS, MOST_LINES = 2000, 400
 """Trials drawn against a parameter, and as lines (`RunData.some`); more only blacken a picture."""
-MOST_ERRORS = 30
-"""Different errors shown in full."""
 
 
 def run_page(result: Result, where: Mapping[str, Any] | None = None, name: str = "") -> str:
@@ -165,15 +163,16 @@ def _certificate(data: RunData) -> Section:
 
 def _failures(data: RunData) -> list[Section]:
     """Each error once, with the trials that had it, folded."""
+    most_errors = 30  # different errors shown in full
     if not data.failed:
         return []
     found: dict[str, list[Any]] = {}
     for trial in data.failed:
         found.setdefault(last_line(trial.error), []).append(trial)
     body = ""
-    for line, trials in sorted(found.items(), key=lambda item: -len(item[1]))[:MOST_ERRORS]:
-        numbers = [str(data.record.number_of(t)) for t in trials[:MOST_ERRORS]]
-        which = ", ".join(numbers) + (", ..." if len(trials) > MOST_ERRORS else "")
+    for line, trials in sorted(found.items(), key=lambda item: -len(item[1]))[:most_errors]:
+        numbers = [str(data.record.number_of(t)) for t in trials[:most_errors]]
+        which = ", ".join(numbers) + (", ..." if len(trials) > most_errors else "")
         full = html.escape(trials[-1].error.strip() or line)
         body += (
             f"<details><summary>{_count(len(trials), 'evaluation')}: {html.escape(line)}</summary>"

@@ -20,11 +20,6 @@ names to numbers, or numbers in their order; or a `Value`."""
 Catch: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
 """Exceptions of an objective that count as failed evaluations."""
 
-FIRST_FAILURES = 5
-"""When this many evaluations have ended and every one of them failed, the objective itself is at fault."""
-FAILURES_IN_A_ROW = 20
-"""A run that failed this often without a success between has left the part of the space where the objective works."""
-
 
 @dataclass(frozen=True)
 class Value:
@@ -178,7 +173,10 @@ def too_many_failures(ended: Sequence[bool], last_error: str, max_failures: floa
     succeeded."""
     row = next((i for i, success in enumerate(reversed(ended)) if success), len(ended))
     none_yet = row == len(ended)
-    limit = max_failures if max_failures is not None else FIRST_FAILURES if none_yet else FAILURES_IN_A_ROW
+    # 5: when this many evaluations have ended and every one of them failed, the objective itself is at fault
+    # 20: A run that failed this often without a success between has left the part of the space where the objective
+    # works
+    limit = max_failures if max_failures is not None else 5 if none_yet else 20
     if row == 0 or row < limit:
         return ""
     which = f"all of the first {row} evaluations failed" if none_yet else f"the last {row} evaluations failed"

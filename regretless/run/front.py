@@ -27,13 +27,6 @@ from regretless.space.parameters import Array
 if TYPE_CHECKING:
     import pandas
 
-WIDTH = 1.959964
-"""How many standard deviations an interval of 95 % reaches."""
-DELTA = 0.05
-"""How often a proven share may be wrong, as in `Optimizer.certificate`."""
-MOST_SHOWN = 12
-"""Members that a front prints; its table has them all."""
-
 
 @dataclass(frozen=True)
 class Member:
@@ -77,7 +70,8 @@ class Front(Sequence[Member]):
             if trial.value is not None:
                 numbers.setdefault(trial.unit.tobytes(), trial.number)
         members = []
-        for row, told, sd in zip(rows, signs * values, WIDTH * sds, strict=True):
+        # 1.959964: how many standard deviations an interval of 95 % reaches
+        for row, told, sd in zip(rows, signs * values, 1.959964 * sds, strict=True):
             x = opt.history.X[row]
             at = numbers.get(x.tobytes())
             params = opt.space.decode(x, opt.method.traits.choices) if at is None else dict(opt.trials[at].given)
@@ -105,7 +99,8 @@ class Front(Sequence[Member]):
     def share(self) -> Share:
         """How much of the space can still extend the front, with probability 0.95, proven by the run's probes; `value`
         is None where nothing is, and `reason` says why. `result.certificate.share_sentence()` says it in words."""
-        return Standing(self.optimizer).share_at(DELTA, rule=rule_of(self.optimizer.book.record.rule))
+        # 0.05: how often a proven share may be wrong, as in `Optimizer.certificate`
+        return Standing(self.optimizer).share_at(0.05, rule=rule_of(self.optimizer.book.record.rule))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -193,11 +188,12 @@ class Front(Sequence[Member]):
         return said
 
     def __str__(self) -> str:
+        most_shown = 12  # members that a front prints; its table has them all
         if not self.members:
             return "no front: no evaluation succeeded"
         lines = [f"a front of {len(self)} setting{'s' * (len(self) != 1)}:"]
-        lines += [f"  {member}" for member in self.members[:MOST_SHOWN]]
-        lines += [f"  and {len(self) - MOST_SHOWN} more"] if len(self) > MOST_SHOWN else []
+        lines += [f"  {member}" for member in self.members[:most_shown]]
+        lines += [f"  and {len(self) - most_shown} more"] if len(self) > most_shown else []
         lines += [f"  {self.optimizer.certificate.share_sentence()}"] * (self.optimizer.task.probes > 0)
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 

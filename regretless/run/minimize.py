@@ -50,8 +50,6 @@ Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
 StopCheck: TypeAlias = Callable[[Optimizer], str | bool | None]
 """Asked after every told trial; returns the reason to stop, or None."""
 
-POLL_SECONDS = 0.5
-"""How often a parallel run looks at the clock while every worker is busy."""
 POOL_BROKE = "a process of the pool died, and the pool with it; what was running counts as failed"
 """Why a run ends whose executor can take no further calls."""
 ELSEWHERE = {
@@ -326,7 +324,8 @@ class _Run:
                     if not message:
                         trial = self._next_trial()
                         running[pool.submit(self._call(), self.fun, self._argument(trial), self.catch)] = trial
-                done = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED).done if running else set()
+                # 0.5: how often a parallel run looks at the clock while every worker is busy
+                done = wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done if running else set()
                 for future in sorted(done, key=lambda f: running[f].number):
                     broken = isinstance(future.exception(), BrokenExecutor)
                     message = self._take(running.pop(future), _result_of(future)) or (POOL_BROKE if broken else message)

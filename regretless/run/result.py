@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from regretless.outlook.estimates import Rivals
     from regretless.outlook.outlook import Outlook
 
-MOST_SHOWN = 8
-"""Parameters that a `repr` names: it should fit on a few lines of a terminal."""
-
 
 FILE_KIND = "regretless-result-1"
 """Marks the files `Result.to_json` writes; the number grows when the layout changes."""
@@ -162,8 +159,9 @@ class Result:
         raise AttributeError(f"a Result has no {name!r}" + (f"; it is called {own!r} here" if own else ""))
 
     def __repr__(self) -> str:
-        shown = [f"{name!r}: {value!r}" for name, value in list(self.params.items())[:MOST_SHOWN]]
-        shown += [f"and {len(self.params) - MOST_SHOWN} more"] if len(self.params) > MOST_SHOWN else []
+        most_shown = 8  # parameters that a `repr` names: it should fit on a few lines of a terminal
+        shown = [f"{name!r}: {value!r}" for name, value in list(self.params.items())[:most_shown]]
+        shown += [f"and {len(self.params) - most_shown} more"] if len(self.params) > most_shown else []
         params = "{" + ", ".join(shown) + "}"
         return f"Result(params={params}, value={self.value:.6g}, {self.nfev} evaluations, {self.message!r})"
 

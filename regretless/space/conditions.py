@@ -13,9 +13,6 @@ import numpy as np
 from regretless.space.cube import Gate
 from regretless.space.parameters import Encoding, Parameter, one_per_label
 
-MOST_POSITIONS = 4096
-"""The most values a parameter may have that others depend on: each is looked up in a table."""
-
 
 def gated_names(parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
     """The parameters with conditions, parents before their children; raises ValueError where a condition is wrong."""
@@ -38,16 +35,17 @@ def gated_names(parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
 
 
 def _check(name: str, parent: str, values: Sequence[object], parameters: Mapping[str, Parameter]) -> None:
+    most_positions = 4096  # the most values a parameter may have that others depend on: each is looked up in a table
     if parent not in parameters:
         raise ValueError(
             f"parameter {name!r} exists when {parent!r} has a certain value, but there is no parameter {parent!r}; the "
             f"space has {', '.join(parameters)}"
         )
     levels = parameters[parent].axis.levels
-    if not 0 < levels <= MOST_POSITIONS:
+    if not 0 < levels <= most_positions:
         raise ValueError(
             f"parameter {name!r} cannot depend on {parent!r} = {parameters[parent]}: conditions look at choices, whole "
-            f"numbers and steps with at most {MOST_POSITIONS} values"
+            f"numbers and steps with at most {most_positions} values"
         )
     for value in values:
         try:

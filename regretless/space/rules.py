@@ -26,10 +26,6 @@ Term: TypeAlias = Callable[[Columns], Any]
 Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
 """A user's own rule: a setting to whether it is allowed."""
 
-MOST_LETTERS = 10_000
-"""The longest text of a rule: every proposal works all of it out."""
-MOST_POWER = 16
-"""The largest exponent in a rule: more would say nothing about sizes that a float can hold."""
 BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -112,9 +108,10 @@ def read_rules(where: Any, parameters: Mapping[str, Parameter]) -> tuple[list[Ru
 
 
 def _read(text: str, parameters: Mapping[str, Parameter]) -> Rule | Equation:
-    if len(text) > MOST_LETTERS:
+    most_letters = 10_000  # the longest text of a rule: every proposal works all of it out
+    if len(text) > most_letters:
         raise ValueError(
-            f"where: the rule that begins with {text[:40]!r} has {len(text)} letters, more than {MOST_LETTERS}; give a "
+            f"where: the rule that begins with {text[:40]!r} has {len(text)} letters, more than {most_letters}; give a "
             "function of the setting"
         )
     try:
@@ -145,6 +142,7 @@ def _read_again(text: str, names: tuple[str, ...]) -> Rule:
 
 def _term(node: ast.AST, text: str) -> Term:
     """A part of a text as a function of columns."""
+    most_power = 16  # the largest exponent in a rule: more would say nothing about sizes that a float can hold
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str):
         constant = node.value
         return lambda columns: constant
@@ -157,9 +155,9 @@ def _term(node: ast.AST, text: str) -> Term:
             raise ValueError(f"where: {text!r} reckons with a text; texts can be compared, with == and !=")
         apply, left, right = BINARY[type(node.op)], _term(node.left, text), _term(node.right, text)
         exponent = node.right.value if isinstance(node.right, ast.Constant) else None
-        known = isinstance(exponent, int | float) and abs(exponent) <= MOST_POWER
+        known = isinstance(exponent, int | float) and abs(exponent) <= most_power
         if isinstance(node.op, ast.Pow) and not known:
-            raise ValueError(f"where: {text!r} has a power whose exponent is no number up to {MOST_POWER}")
+            raise ValueError(f"where: {text!r} has a power whose exponent is no number up to {most_power}")
         return lambda columns: apply(_number(left(columns)), _number(right(columns)))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Not):
         inner, sign = _term(node.operand, text), node.op

@@ -42,10 +42,6 @@ from regretless.space.region import Region
 from regretless.space.rules import Predicate, equations_in_the_cube, linear_in_the_cube, read_rules
 from regretless.space.spelling import from_table, meant_parameter, named, read_toml
 
-MEANT = 1e-6
-"""A setting given by the user satisfies an equation when its sides differ by less than this share of the largest term:
-people write 0.333333."""
-
 # ---------------------------------------------------------------- the space
 
 
@@ -245,7 +241,9 @@ class Space:
         for equation in self._equations:
             terms = [weight * float(params[name]) for name, weight in equation.weights]
             size = max(map(abs, [equation.level, *terms]))
-            if abs(sum(terms) - equation.level) > MEANT * size:
+            # 1e-6: A setting given by the user satisfies an equation when its sides differ by less than this share of
+            # the largest term: people write 0.333333
+            if abs(sum(terms) - equation.level) > 1e-6 * size:
                 shown = {name: params[name] for name, _ in equation.weights}
                 raise ValueError(f"the setting {shown} does not satisfy {equation.text!r} of where")
 

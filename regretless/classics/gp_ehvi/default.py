@@ -46,20 +46,14 @@ from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-MOST_BOXED = 3  # objectives up to which the free volume is cut into boxes
-MOST_AROUND = 20  # members of the front around which candidates are drawn, at most
-KEPT = 0.5  # how far below the front values are kept as they are, as a share of its range (docs/lab/fronts.md)
-MARGIN = 0.1  # how far a near reference lies below the worst of the front, as a share of its range
-NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected, as in `auto`
-REPEAT_FROM = 0.9  # the share of a known budget after which noisy members of the front are evaluated again, as there
-
 
 def reference_of(F: Array, front: Array, *, near: bool) -> Array:
     """The point r of the module's text, k, for means F (n x k) with this front (m x k)."""
+    margin = 0.1  # how far a near reference lies below the worst of the front, as a share of its range
     if not near:
         return np.asarray(F.min(axis=0))
     worst, best = front.min(axis=0), front.max(axis=0)
-    return np.asarray(worst - MARGIN * np.maximum(best - worst, MARGIN * (best - F.min(axis=0))))
+    return np.asarray(worst - margin * np.maximum(best - worst, margin * (best - F.min(axis=0))))
 
 
 class FrontSurrogate(Surrogate):
@@ -76,7 +70,8 @@ class FrontSurrogate(Surrogate):
         Y = self.all_values[: len(observed)]
         worst = min(float(Y[nondominated(Y), self._j].min()), float(np.median(observed)))
         span = float(observed.max()) - worst
-        return np.maximum(y, worst - KEPT * span) if span > 0 else y, np.ones(len(y))
+        # 0.5: how far below the front values are kept as they are, as a share of its range (docs/lab/fronts.md)
+        return np.maximum(y, worst - 0.5 * span) if span > 0 else y, np.ones(len(y))
 
 
 class GPEHVI(GPMethod):
@@ -89,6 +84,7 @@ class GPEHVI(GPMethod):
         self._begin()
 
     def _step(self, history: History, cube: Cube, rng: Draws) -> Array:
+        most_around = 20  # members of the front around which candidates are drawn, at most
         gps = self._posteriors(history, history.pending)
         known = np.concatenate([history.worth_using(), history.pending])
         F = np.column_stack([gp.mean_at(known) for gp in gps])
@@ -101,8 +97,8 @@ class GPEHVI(GPMethod):
             gain = self._weighed(history, cube, gain)
         gain = kept_from_failures(gain, history.X, history.failed, logarithmic=True)
         around = known[members]
-        if len(around) > MOST_AROUND:
-            around = around[rng.permutation(len(around))[:MOST_AROUND]]
+        if len(around) > most_around:
+            around = around[rng.permutation(len(around))[:most_around]]
         x = maximise(gain, cube, rng, incumbents=around)
         return x if self._repeats(history) else away_from_known(x, history, cube, rng)
 
@@ -110,7 +106,8 @@ class GPEHVI(GPMethod):
         """What a point promises to add to the front (m x k) of the means F (n x k)."""
         reference = reference_of(F, front, near=rng.step % 2 == 0)
         signals = [gp.signal for gp in gps]
-        if len(gps) <= MOST_BOXED:
+        # 3: objectives up to which the free volume is cut into boxes
+        if len(gps) <= 3:
             return of_posteriors(gps, BoxGain(*free_boxes(front, reference), signals))
         direction = np.abs(rng.standard_normal(len(gps)))
         direction = direction / np.sqrt(direction @ direction) * (front.max(axis=0) - reference)
@@ -127,12 +124,14 @@ class GPEHVI(GPMethod):
             return None
         if not self.shows_noise(history):
             stated = self.known_noise is not None or history.noise_bound > 0
-            large = any(float(gp.factor.noise.mean()) >= NOISE_FROM for gp in gps)
+            # 1e-3: the fitted noise variance, relative to the signal's, from which noise is suspected, as in `auto`
+            large = any(float(gp.factor.noise.mean()) >= 1e-3 for gp in gps)
             if stated or not large or any(history.is_settled(x) for x in history.pending) or self._settled(history):
                 return None
             best: Array = members[compromise(front)]
         else:
-            if self.budget is None or history.evaluations < REPEAT_FROM * self.budget:
+            # 0.9: the share of a known budget after which noisy members of the front are evaluated again, as there
+            if self.budget is None or history.evaluations < 0.9 * self.budget:
                 return None
             width = front.max(axis=0) - front.min(axis=0)
             span = np.where(width > 0, width, 1.0)

@@ -26,9 +26,6 @@ from regretless.models.gp.maximiser import Acquisition
 from regretless.models.gp.posterior import GP
 from regretless.space.parameters import Array
 
-NODES = 24  # points of the integral, geometric from a thousandth of the front's range; 48 move no digit that matters
-LEAST_GAP = 1e-14  # the least difference 1 - h(u) / h(l): a thinner box has lost its digits
-
 
 class BoxGain:
     """The expected hypervolume that free boxes gain, as a function of the posteriors' means and variances.
@@ -69,7 +66,8 @@ class BoxGain:
         log_h = np.column_stack([log_h, np.full(len(z), -np.inf)])  # h(infinity) = 0
         at_low, at_high = log_h[:, low], log_h[:, high]
         ratio = np.exp(at_high - at_low)
-        left = np.maximum(1.0 - ratio, LEAST_GAP)
+        # 1e-14: the least difference 1 - h(u) / h(l): a thinner box has lost its digits
+        left = np.maximum(1.0 - ratio, 1e-14)
         value = at_low + np.log(left) + np.log(s)
         if not slopes:
             return value, value, value
@@ -87,7 +85,8 @@ class ScalarGain:
     """
 
     def __init__(self, reference: Array, direction: Array, beat: float, signals: Sequence[float]) -> None:
-        steps = np.geomspace(1e-3, 4.0, NODES)
+        # 24: points of the integral, geometric from a thousandth of the front's range; 48 move no digit that matters
+        steps = np.geomspace(1e-3, 4.0, 24)
         edges = np.concatenate([[0.0], (steps[1:] + steps[:-1]) / 2, [steps[-1]]])
         self._levels = reference[:, None] + direction[:, None] * (beat + steps)
         self._log_widths, self._signals = np.log(np.diff(edges)), signals

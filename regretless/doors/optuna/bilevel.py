@@ -34,8 +34,6 @@ from regretless.space import SpaceLike
 
 RUN, START, UNTIL, SEED, UNIT = (f"regretless:{name}" for name in ("run", "start", "until", "seed", "unit"))
 """User attributes of a trial: the run, its first and last training step, the run's seed and its point of the cube."""
-RACES = 8
-"""Times a stretch is chosen again when another worker has taken the same at the same moment; two workers need one."""
 
 
 class BilevelSampler(BaseSampler):
@@ -102,7 +100,9 @@ class BilevelSampler(BaseSampler):
         self._raise_error_if_multi_objective(study)
         if study.direction != StudyDirection.MINIMIZE:
             raise ValueError("BilevelSampler minimises a validation loss: create the study with direction='minimize'")
-        for _ in range(RACES):
+        # 8: times a stretch is chosen again when another worker has taken the same at the same moment; two workers need
+        # one
+        for _ in range(8):
             runs, spent = self._known(study, trial)
             job = self.schedule.job(list(runs.values()), spent)
             job = job or Job(None, 1, "new")  # a trial asked beyond the budget is a single step

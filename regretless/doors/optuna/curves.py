@@ -20,10 +20,6 @@ from scipy.special import stdtr
 
 from regretless.space.parameters import Array
 
-SLOPE_WEIGHT = 2.0
-"""The slope 1 (a curve keeps its distance from the others) counts as much as this many completed trials: one or two
-trials say little about a slope."""
-
 
 class Curves:
     """The curves of the completed trials of a study, in the order in which they were added.
@@ -72,6 +68,9 @@ class Curves:
 
     def _line(self, step: int) -> Line | None:
         """The line through the completed trials at a step; None when none of them had reported by then."""
+        # the slope 1 (a curve keeps its distance from the others) counts as much as this many completed trials: one or
+        # two trials say little about a slope
+        slope_weight = 2.0
         begun = [curve for curve in self._curves if curve[0][0] <= step]
         pairs = [(values[bisect.bisect_right(steps, step) - 1], final) for steps, values, final in begun]
         if not pairs:
@@ -81,7 +80,7 @@ class Curves:
         deviation, rise = (at_step - at_step.mean()) / size, (finals - finals.mean()) / size
         spread = float(deviation @ deviation)
         fitted = float(deviation @ rise) / spread if spread > 0.0 else 1.0
-        slope = max((len(pairs) * fitted + SLOPE_WEIGHT) / (len(pairs) + SLOPE_WEIGHT), 0.0)
+        slope = max((len(pairs) * fitted + slope_weight) / (len(pairs) + slope_weight), 0.0)
         left = rise - slope * deviation
         scatter = math.sqrt(float(left @ left) / max(len(pairs) - 2, 1))
         return Line(finals, float(at_step.mean()), slope, scatter * size, math.sqrt(spread) * size)

@@ -14,8 +14,6 @@ from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Choice, Float, Int, Parameter
 
 Distributions: TypeAlias = dict[str, BaseDistribution]
-EXACT = 2**53
-"""Floats hold every whole number up to this, and beyond it the multiples of powers of two."""
 
 
 def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distributions:
@@ -104,7 +102,8 @@ def _check_exact(parameter: Int) -> Int:
     """The parameter, if Optuna can keep its values: it stores whole numbers as floats."""
     common = math.gcd(parameter.low, parameter.step) if parameter.low < parameter.high else parameter.low
     twos = common & -common  # the largest power of two that divides every value
-    if max(abs(parameter.low), abs(parameter.high)) > EXACT * max(twos, 1):
+    # 2**53: floats hold every whole number up to this, and beyond it the multiples of powers of two
+    if max(abs(parameter.low), abs(parameter.high)) > 2**53 * max(twos, 1):
         raise ValueError(f"{parameter}: Optuna keeps whole numbers as floats, which do not hold all of these exactly")
     return parameter
 

@@ -29,8 +29,6 @@ from regretless.doors.optuna.workers import OWNER, is_dead, signature
 
 LINE = "regretless:worker:"
 """How the names of the study's system attributes begin that hold the lines of processes."""
-RENEW_SECONDS = 10.0
-"""How often a process whose trials run raises its count."""
 LEASE_SECONDS = 60.0
 """How long a count may stand still before its process counts as dead: six renewals, because machines stall."""
 
@@ -191,7 +189,8 @@ class Presence:
 
 def _renew(presence: Presence, storage: Callable[[], BaseStorage | None]) -> None:
     """Renews a line while trials of it run, and watches the others meanwhile; a storage that is away is tried again."""
-    while not presence._stop.wait(RENEW_SECONDS):
+    # 10.0: how often a process whose trials run raises its count
+    while not presence._stop.wait(10.0):
         kept = storage()
         if kept is None:
             return

@@ -66,14 +66,8 @@ STOP_RULE = "regretless:stop-rule"
 ATTEMPTS = 2
 """A trial whose worker died this many times while the run itself lived on is told as failed: it is probably what kills
 them."""
-ERROR_LENGTH = 2000
-"""Letters of an error's end that a trial keeps; relational storages of older Optunas take 2045."""
-POLL_SECONDS = 0.2
-"""How often the parent looks at its workers."""
 LOOK_SECONDS = 1.0
 """How often a worker that waits for a sign of life looks for one."""
-TURN_SECONDS = 0.05
-"""How often a worker looks whether it may create one of the last trials."""
 FINISHED = (getattr(optuna.exceptions, "UpdateFinishedTrialError", RuntimeError),)
 """What storages raise when a trial has ended already; releases of Optuna before 4.3 have no name for it."""
 
@@ -356,6 +350,7 @@ class _Worker:
     def _turn(self, lines: Mapping[str, Line]) -> Wait | None:
         """Near the end of a run only one worker at a time may create a trial: each says that it is about to, and goes
         on when it then sees nobody else who is. Of several the first by name waits for the others to step back."""
+        turn_seconds = 0.05  # how often a worker looks whether it may create one of the last trials
         presence = presence_in(self.study)
         others = [n for n, line in lines.items() if line.creating and not presence.has_ended(n, line)]
         others = [n for n in others if n != presence.name]
@@ -363,10 +358,10 @@ class _Worker:
             presence.creating = not others or presence.name < min(others)
             if presence.creating:
                 presence.write(self.study._storage)
-            return Wait(0.0 if presence.creating else TURN_SECONDS)
+            return Wait(0.0 if presence.creating else turn_seconds)
         if others and presence.name > min(others):
-            return self._give_up_turn(Wait(TURN_SECONDS))
-        return Wait(TURN_SECONDS) if others else None
+            return self._give_up_turn(Wait(turn_seconds))
+        return Wait(turn_seconds) if others else None
 
     def _give_up_turn(self, answer: Wait | None) -> Wait | None:
         presence = presence_in(self.study)
@@ -414,7 +409,8 @@ class _Worker:
             if not self.last_error:
                 warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
             self.last_error = outcome.error
-            self._tell(trial, TrialState.FAIL, user={ERROR: outcome.error[-ERROR_LENGTH:]})
+            # 2000: letters of an error's end that a trial keeps; relational storages of older Optunas take 2045
+            self._tell(trial, TrialState.FAIL, user={ERROR: outcome.error[-2000:]})
             return
         named = named_constraints(outcome.constraints).items()
         numbers = {VARIANCE: outcome.var, COST: outcome.cost}
@@ -464,7 +460,8 @@ def _work_in_processes(worker: _Worker, study: Study, url: str, workers: int, ad
     killed = 0
     try:
         while running:
-            multiprocessing.connection.wait([p.sentinel for p in running], timeout=POLL_SECONDS)
+            # 0.2: how often the parent looks at its workers
+            multiprocessing.connection.wait([p.sentinel for p in running], timeout=0.2)
             for process, pipe in list(running.items()):
                 alive = process.is_alive()  # asked first, so that what a worker sent before its end is heard
                 error = _listen(pipe, advance)

@@ -68,14 +68,6 @@ ERROR = "regretless:error"
 """The user attribute that keeps the text of a failed trial's error."""
 NO_SPACE = "no common search space is known yet: no trial has completed"
 """Why a study of which nothing has completed has no certificate."""
-RACES = 4
-"""Proposals made at most when other workers announce nearly the same point at the same moment."""
-NEAR = 1e-3
-"""Cube distance (largest coordinate) below which two simultaneous proposals are the same experiment."""
-STEPS = 1000
-"""Steps kept, at least one for every trial that a process has under way."""
-REPLICAS = 8
-"""Methods kept per storage: one per study, search space and Hyperband bracket in use."""
 UNKNOWN = Space([(0.0, 1.0)])
 """Stands for the space in what is asked of every study."""
 CACHES = ("_lock", "_replicas", "_trees", "_names", "_warned", "_sightings", "_steps")
@@ -222,7 +214,8 @@ class Sampler(BaseSampler):
             if not space:
                 presence.announce(study, trial.number, {}, {}, trials)
                 return {}
-            for _ in range(RACES):
+            # 4: proposals made at most when other workers announce nearly the same point at the same moment
+            for _ in range(4):
                 replica = self._replica(study, space, trials)
                 pending = self._pending(study, replica, trial.number, trials, crowd)
                 away = [*pending.values(), *replica.untold]
@@ -239,7 +232,9 @@ class Sampler(BaseSampler):
                 crowd = Crowd(presence, lines)
                 points = self._taken(replica, trial.number, trials, crowd)
                 # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
-                near = [n for n, point in points.items() if np.abs(point - u).max() < NEAR]
+                # 1e-3: cube distance (largest coordinate) below which two simultaneous proposals are the same
+                # experiment
+                near = [n for n, point in points.items() if np.abs(point - u).max() < 1e-3]
                 rivals = [n for n in near if n not in pending or not np.array_equal(pending[n], points[n])]
                 if not rivals:
                     break
@@ -366,7 +361,8 @@ class Sampler(BaseSampler):
             replica = Replica(study._study_id, space, conditions, optimizer, list(fixed), labels=self._own is not None)
             fresh = [t for t in trials if has_ended(t)]
         if not kept or kept[0] is not replica:
-            kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
+            # 8: methods kept per storage: one per study, search space and Hyperband bracket in use
+            kept[:] = [replica, *(other for other in kept if other is not replica)][:8]
         if fresh:
             heartbeat = has_heartbeat(study)
             replica.pruned = pruned if any(t.state == TrialState.PRUNED for t in fresh) else replica.pruned
@@ -434,7 +430,8 @@ class Sampler(BaseSampler):
         before = [t for t in trials if t.state in suspects and t.number < trial.number]
         named = crowd.asks.keys()
         lost = sum(is_lost(t, heartbeat, stale, t.number in named, crowd.has_ended(t.number)) for t in before)
-        while len(self._steps) >= STEPS:
+        # 1000: steps kept, at least one for every trial that a process has under way
+        while len(self._steps) >= 1000:
             del self._steps[next(iter(self._steps))]
         self._steps[study._study_id, trial.number] = trial.number - lost
         return trial.number - lost

@@ -23,9 +23,6 @@ from regretless.space.parameters import Choice
 When: TypeAlias = dict[str, tuple[float, ...]]
 """Names of other parameters, and those of their values, as Optuna stores them, with which a parameter exists."""
 
-MOST_VALUES = 64
-"""Whole numbers with more values than this do not decide whether others exist: chance would find such decisions."""
-
 
 @dataclass
 class Tree:
@@ -138,7 +135,9 @@ def deciding_values(distribution: BaseDistribution) -> tuple[float, ...]:
         return tuple(map(float, range(len(distribution.choices))))
     if isinstance(distribution, IntDistribution) and not distribution.log:
         values = range(distribution.low, distribution.high + 1, distribution.step)
-        return tuple(map(float, values)) if 1 < len(values) <= MOST_VALUES else ()
+        # 64: whole numbers with more values than this do not decide whether others exist: chance would find such
+        # decisions
+        return tuple(map(float, values)) if 1 < len(values) <= 64 else ()
     return ()
 
 

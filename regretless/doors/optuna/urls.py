@@ -19,8 +19,6 @@ PATIENCE = 300.0
 """Seconds a storage may be away before a worker gives up."""
 CREATION_PATIENCE = 60.0
 """Seconds for which the creation of a storage's tables is tried again: another process may be making them."""
-LEAST_TRIES = 4
-"""The least number of such tries: on a machine with too much to do, one of them may take longer than the patience."""
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
 """Seconds between two tries to reach a storage: doubled from the first to the longest."""
 
@@ -70,7 +68,9 @@ def _open_database(url: str) -> BaseStorage:
     tries = 0
     while True:
         tries += 1
-        last = tries >= LEAST_TRIES and time.monotonic() > deadline
+        # 4: the least number of such tries: on a machine with too much to do, one of them may take longer than the
+        # patience
+        last = tries >= 4 and time.monotonic() > deadline
         try:
             with quiet():
                 return optuna.storages.get_storage(optuna.storages.RDBStorage(url, engine_kwargs=options))

@@ -20,13 +20,6 @@ OWNER = "regretless:worker"
 PROBE = "regretless:probe"
 """Marks the trials that are uniform probes: the seed and the step of the draw, and the names of the parameters it is
 drawn over."""
-LONGEST_TIMES = 10.0
-"""A running trial that no process names, such as one of another sampler, counts as lost once it was seen running this
-many times longer than the longest completed one took ..."""
-LOST_SECONDS = 60.0
-"""... and at least this long: the first ask of a worker imports libraries, and machines stall."""
-CLOCKS_DIFFER = 600.0
-"""Seconds by which the clocks of two machines may differ; machines without a time service drift by minutes."""
 
 
 def signature() -> dict[str, Any]:
@@ -96,7 +89,9 @@ class Sightings:
         seen = time.monotonic() - self._first.setdefault(trial._trial_id, time.monotonic())
         if trial.datetime_start is None:
             return seen
-        return max(seen, (datetime.now() - trial.datetime_start).total_seconds() - CLOCKS_DIFFER)
+        # 600.0: seconds by which the clocks of two machines may differ; machines without a time service drift by
+        # minutes
+        return max(seen, (datetime.now() - trial.datetime_start).total_seconds() - 600.0)
 
 
 def lost_after(trials: Iterable[FrozenTrial]) -> float:
@@ -104,7 +99,10 @@ def lost_after(trials: Iterable[FrozenTrial]) -> float:
     durations = [
         t.duration.total_seconds() for t in trials if t.state == TrialState.COMPLETE and t.duration is not None
     ]
-    return max(LONGEST_TIMES * max(durations), LOST_SECONDS) if durations else float("inf")
+    # 10.0, 60.0: a running trial that no process names, such as one of another sampler, counts as lost once it was seen
+    # running so many times longer than the longest completed one took, and at least so many seconds: the first ask of
+    # a worker imports libraries, and machines stall
+    return max(10.0 * max(durations), 60.0) if durations else float("inf")
 
 
 @contextlib.contextmanager

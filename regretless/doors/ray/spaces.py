@@ -20,9 +20,6 @@ from scipy.special import ndtr, ndtri
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Choice, Float, Int, Parameter
 
-TAIL = 1e-6
-"""How far quantiles of normal parameters keep from 0 and 1."""
-
 
 class Reader(NamedTuple):
     """The way from a value of our space to the value the trainable gets: as it is, unless a kind says otherwise.
@@ -35,6 +32,7 @@ class Reader(NamedTuple):
     content: Sequence[Any] = ()
 
     def __call__(self, value: Any) -> Any:
+        tail = 1e-6  # how far quantiles of normal parameters keep from 0 and 1
         if self.kind == "listed":
             return self.content[value]
         if self.kind == "rounded":
@@ -42,7 +40,7 @@ class Reader(NamedTuple):
             return min(max(round(value / q) * q, low), high)
         if self.kind == "normal":
             mean, sd, q = self.content
-            value = mean + sd * float(ndtri(min(max(value, TAIL), 1 - TAIL)))
+            value = mean + sd * float(ndtri(min(max(value, tail), 1 - tail)))
             return round(value / q) * q if q else value
         return value
 

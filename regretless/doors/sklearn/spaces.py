@@ -20,8 +20,6 @@ from regretless.space.parameters import Choice, Float, Int, Parameter, is_number
 ParameterReader: TypeAlias = Callable[[Any], Any]
 """From a value of our space to the value the estimator gets."""
 
-TAIL = 1e-6
-"""How far quantiles of unbounded distributions keep from 0 and 1."""
 WHICH = "which mapping"
 """The parameter that says which mapping of a list is meant; no estimator has one of this name."""
 SCALES = {"uniform": False, "log-uniform": True}
@@ -149,7 +147,8 @@ def _from_distribution(distribution: Any) -> Read:
     whole = hasattr(distribution, "pmf") or hasattr(getattr(distribution, "dist", None), "pmf")
 
     def quantile(u: float) -> float | int:
-        value = float(distribution.ppf(min(max(u, TAIL), 1 - TAIL)))
+        tail = 1e-6  # how far quantiles of unbounded distributions keep from 0 and 1
+        value = float(distribution.ppf(min(max(u, tail), 1 - tail)))
         return int(value) if whole else value
 
     options = getattr(distribution, "args", None), getattr(distribution, "kwds", None)

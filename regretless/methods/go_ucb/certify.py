@@ -36,11 +36,7 @@ from regretless.space.parameters import Array
 
 FITTED_WIDTH = 1.5  # widens the normal quantile of a fitted certificate; by hand, coverage in docs/lab/go-ucb.md
 SAMPLES, WIDE = 2048, 0.1  # samples of the estimate of Z; the share from the prior, which bounds the weights; by hand
-STRETCH = 1.3  # the Laplace part of the proposal is so much wider than the linearised posterior, for its tails; by hand
-STEPS, STARTS = 20, 8  # steps of the climb to the edge of the set, and members it begins at; set by hand, for time
 CUTS = np.array([1.0, 0.6, 0.3, 0.1, 0.03, 0.005])  # shares of a step that are tried; the best that stays in is taken
-SCREEN, SOME, TRIED, CLIMBS, ALTERNATIONS = 256, 128, 16, 3, 6
-"""Points and members that screen the cube, points tried, climbs and alternations; set by hand, for time."""
 
 BoundKind: TypeAlias = Literal["theory", "fitted"]
 Squares: TypeAlias = Callable[[Array], Array]  # parameter vectors (k x p) to residual sums of squares (k)
@@ -49,18 +45,20 @@ Squares: TypeAlias = Callable[[Array], Array]  # parameter vectors (k x p) to re
 def threshold(squares: Squares, fit: FamilyFit, reach: float, delta: float, rng: Generator) -> tuple[float, Array]:
     """The largest RSS of a member of C, for a uniform prior on [-reach, reach]^p, and the members met on the way (k x
     p). The proposal is the linearisation at the fit, Sigma = lam I + J'J."""
+    # the Laplace part of the proposal is so much wider than the linearised posterior, for its tails; by hand
+    stretch = 1.3
     v, ball, sigma = fit.v, fit.ball, math.sqrt(fit.sigma2)
     p = len(v)
     V, c = ball.root()
     k = round(SAMPLES * (1 - WIDE))
     E = rng.standard_normal((k, p))
-    scale = STRETCH * sigma / math.sqrt(ball.lam)
+    scale = stretch * sigma / math.sqrt(ball.lam)
     near = v + scale * (E - (c * (E @ V)) @ V.T)
     W = np.concatenate([near, rng.uniform(-reach, reach, (SAMPLES - k, p))])
     inside = (np.abs(W) <= reach).all(axis=1)
     away = W - v
-    norm2 = (ball.lam * (away**2).sum(axis=1) + ((away @ ball.G.T) ** 2).sum(axis=1)) / (STRETCH * sigma) ** 2
-    log_det = 0.5 * (ball.log_det() + p * math.log(ball.lam)) - p * math.log(STRETCH * sigma)
+    norm2 = (ball.lam * (away**2).sum(axis=1) + ((away @ ball.G.T) ** 2).sum(axis=1)) / (stretch * sigma) ** 2
+    log_det = 0.5 * (ball.log_det() + p * math.log(ball.lam)) - p * math.log(stretch * sigma)
     log_laplace = log_det - 0.5 * norm2 - 0.5 * p * math.log(2 * math.pi)
     log_prior = -p * math.log(2 * reach)
     log_proposal = np.logaddexp(math.log1p(-WIDE) + log_laplace, math.log(WIDE) + log_prior)
@@ -100,9 +98,10 @@ class LikelihoodSet:
         """The largest (sign 1) or smallest (sign -1) value at x (d) over C that a climb finds, and its parameters (p).
         Each step maximises the linearised value where the linearised residuals allow, and is cut until C allows it."""
         F = sign * self._values(self._members, x[None])[0][:, 0]
-        order = np.argsort(-F, kind="stable")[:STARTS]
+        order = np.argsort(-F, kind="stable")[:8]
         V, best = self._members[order], F[order]
-        for _ in range(STEPS):
+        # 20, 8: steps of the climb to the edge of the set, and members it begins at; set by hand, for time
+        for _ in range(20):
             step = self._step(V, sign * self._values(V, x[None])[1][:, 0])
             trial = np.clip(V[:, None] + CUTS[:, None] * step[:, None], -self._reach, self._reach)
             k, m, p = trial.shape
@@ -150,15 +149,17 @@ class LikelihoodSet:
 
     def largest(self, cube: Cube, starts: Array) -> float:
         """The largest value over the cube and C found: the worst parameters of a point and their best point in turn."""
-        points = cube.snap(sobol_points(SCREEN, cube.dim, self._rng))
-        heights = self._values(self._members[:SOME], points)[0].max(axis=0)
-        points = np.concatenate([starts, points[np.argsort(-heights, kind="stable")[:TRIED]]])
+        # 256, 128, 16, 3, 6: points and members that screen the cube, points tried, climbs and alternations; set by
+        # hand, for time
+        points = cube.snap(sobol_points(256, cube.dim, self._rng))
+        heights = self._values(self._members[:128], points)[0].max(axis=0)
+        points = np.concatenate([starts, points[np.argsort(-heights, kind="stable")[:16]]])
         found = [self.extreme(x, 1.0) for x in points]
         order = sorted(range(len(points)), key=lambda i: -found[i][0])
         largest = found[order[0]][0]
-        for i in order[:CLIMBS]:
+        for i in order[:3]:
             height, v = found[i]
-            for _ in range(ALTERNATIONS):
+            for _ in range(6):
 
                 def surface(U: Array, v: Array = v) -> Array:
                     return np.asarray(self._values(v[None], U)[0][0])

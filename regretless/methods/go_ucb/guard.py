@@ -47,7 +47,6 @@ NOISE_PRIOR = (2 * math.log(0.05), 1.5)  # of log c: the oracle's prior noise of
 LENGTH_PRIOR = (math.log(0.5), 1.0)  # of the log length-scales; the centre grows with sqrt(d), as distances do
 AMPLITUDE_BOUNDS, NOISE_HIGH, LENGTH_BOUNDS = (-14.0, 6.0), 2.0, (math.log(0.02), math.log(50.0))
 """Bounds on log a and log b, on log c from above, and on the log length-scales, beyond three prior deviations."""
-MOST_ROWS = 128  # rows that the shares are fitted to, even ones and the best; a step costs their cube; set by hand
 
 
 @dataclass(frozen=True)
@@ -238,11 +237,13 @@ class Guard:
         return Hybrid(self.surrogate.kernel, shares, X, fit.jacobian, fit.residuals, fit.weight, pending)
 
     def _fitted_shares(self, X: Array, fit: FamilyFit) -> Shares:
+        # rows that the shares are fitted to, even ones and the best; a step costs their cube; set by hand
+        most_rows = 128
         if self._shares is None or self._shares[0] is not fit:
             rows = np.arange(fit.n)
-            if fit.n > MOST_ROWS:
-                even = np.linspace(0, fit.n - 1, MOST_ROWS // 2).astype(np.intp)
-                rows = np.unique(np.concatenate([even, np.argsort(-fit.z, kind="stable")[: MOST_ROWS // 2]]))
+            if fit.n > most_rows:
+                even = np.linspace(0, fit.n - 1, most_rows // 2).astype(np.intp)
+                rows = np.unique(np.concatenate([even, np.argsort(-fit.z, kind="stable")[: most_rows // 2]]))
             self._shares = fit, fit_shares(self.surrogate.kernel, X[rows], fit.jacobian[rows], fit.residuals[rows])
         return self._shares[1]
 

@@ -32,14 +32,9 @@ FULL_STARTS, FULL_ITERATIONS = 24, 40  # of a full fit; 24 starts reach scipy's 
 LEAST_STARTS, LARGE = 6, 1500  # p parameters get LARGE / p starts, from LEAST_STARTS to FULL_STARTS; by hand, for time
 WARM_FRESH, WARM_ITERATIONS = 4, 12  # of a short fit; half of the fresh starts where LEAST_MODES are kept (docs)
 MOST_MODES, LEAST_MODES, MANY = 8, 3, 400  # solutions carried along: MANY / p, within these bounds (docs)
-APART, NATS = 0.1, 6.0  # modes differ by this much (root mean square) and lie within so many nats of the best; by hand
 NOISE, NOISE_WEIGHT = 0.05, 4.0  # prior noise of standardised values, its weight in observations; n < p needs one
 LEAST_NOISE = 0.003  # the least noise of standardised values: Sigma = lam I + J'J stays solvable in double precision
 LARGEST = 1e9  # standardised values are clipped here, so that no square or likelihood leaves the range of floats
-LIGHTEST, HEAVIEST = 0.01, 100.0  # bounds of the weights of values with told variances: none silences all others
-
-SHRINK, GROW = 0.25, 4.0  # factors of the damping after an accepted and a refused step; Marquardt: 10, 4 is by hand
-LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e12  # bounds of the damping by that diagonal: beyond, steps change nothing
 
 
 @dataclass(frozen=True)
@@ -145,7 +140,8 @@ class Oracle:
             found = fit_least_squares(model, z, starts, reach=reach, lam=lam, weight=weight, rounds=iterations)
             if not np.isfinite(found.cost[0]):
                 raise ValueError("the model gave no finite value at any start; narrow w_bounds, guard divisions")
-            found = distinct(found, self._modes, apart=APART, within=2 * lam * NATS)
+            # 0.1, 6.0: modes differ by this much (root mean square) and lie within so many nats of the best; by hand
+            found = distinct(found, self._modes, apart=0.1, within=2 * lam * 6.0)
         v, values, J = found.v[0], found.values[0], found.jacobian[0]
         root = np.sqrt(weight)
         rows = root[:, None] * J  # (Eq. 4): rows.w = targets at the solution v, weighted
@@ -176,7 +172,8 @@ def row_weights(variance: Array) -> Array:
         return np.ones(len(variance))
     usual = max(float(np.median(variance[known])), LEAST_NOISE**2)
     ratio = usual / np.maximum(np.where(known, variance, usual), LEAST_NOISE**2)
-    return np.where(known, np.clip(ratio, LIGHTEST, HEAVIEST), 1.0)
+    # 0.01, 100.0: bounds of the weights of values with told variances: none silences all others
+    return np.where(known, np.clip(ratio, 0.01, 100.0), 1.0)
 
 
 ModelFunction: TypeAlias = Callable[[Array], tuple[Array, Array]]
@@ -234,9 +231,11 @@ def fit_least_squares(
             small = better & (gain <= 1e-9 * cost[active])
             v[won], F[won], J[won], cost[won] = trial[better], F_trial[better], J_trial[better], new[better]
             scale[won] = _mean_diagonal(J[won], root)
-            shrunk = np.maximum(damping[active] * SHRINK, LEAST_DAMPING * scale[active])
-            damping[active] = np.where(better, shrunk, damping[active] * GROW)
-            stuck = ~better & (~moved | (damping[active] > MOST_DAMPING * scale[active]))
+            # 0.25, 4.0: factors of the damping after an accepted and a refused step; Marquardt: 10, 4 is by hand
+            # 1e-12, 1e12: bounds of the damping by that diagonal: beyond, steps change nothing
+            shrunk = np.maximum(damping[active] * 0.25, 1e-12 * scale[active])
+            damping[active] = np.where(better, shrunk, damping[active] * 4.0)
+            stuck = ~better & (~moved | (damping[active] > 1e12 * scale[active]))
             running[active[small | stuck]] = False
     cost = np.where(np.isfinite(cost), cost, np.inf)
     order = np.argsort(cost, kind="stable")

@@ -38,10 +38,6 @@ BoundsLike: TypeAlias = Mapping[str, Any] | Sequence[Any] | Space
 NET_REACH = 5.0  # weights of a net are searched within this many prior standard deviations
 NET_GAIN = {"sigmoid": 4.0, "tanh": 2.0}
 """First-layer gain, with which hidden units use the curved part of their range; sigmoid(2 a) = (1 + tanh(a)) / 2."""
-STEP = 1e-5  # half the width of a difference for coordinates of unit size: truncation, 1e-10, is near rounding, 1e-11
-PER_PARAMETER, PER_WEIGHT = 1.3, 2.0
-"""Values per parameter with bounds, and per weight of a flexible family, below which a fit rarely finds the function
-(docs, What was tried)."""
 
 
 class Family(ABC):
@@ -64,7 +60,9 @@ class Family(ABC):
     @property
     def enough(self) -> int:
         """The number of values below which a fit rarely finds the function."""
-        return math.ceil((PER_WEIGHT if self.flexible else PER_PARAMETER) * self.p)
+        # 1.3, 2.0: values per parameter with bounds, and per weight of a flexible family, below which a fit rarely
+        # finds the function (docs, What was tried)
+        return math.ceil((2.0 if self.flexible else 1.3) * self.p)
 
     def user(self, V: Array) -> Array:
         """The user's parameters of search coordinates, same shape."""
@@ -206,9 +204,11 @@ def central_differences(
 ) -> tuple[Array, Array]:
     """Values (k x n) of f (m x p -> m x n) at P (k x p), and derivatives in the given c columns (k x n x c), one-sided
     where a point would leave [low, high]."""
+    # half the width of a difference for coordinates of unit size: truncation, 1e-10, is near rounding, 1e-11
+    step = 1e-5
     c = len(columns)
     j = np.arange(c)
-    ahead, behind = np.minimum(P[:, columns] + STEP, high), np.maximum(P[:, columns] - STEP, low)
+    ahead, behind = np.minimum(P[:, columns] + step, high), np.maximum(P[:, columns] - step, low)
     grid = np.repeat(P[:, None, :], 2 * c + 1, axis=1)
     grid[:, 1 + j, columns], grid[:, 1 + c + j, columns] = ahead, behind
     values = f(grid.reshape(-1, P.shape[1])).reshape(len(P), 2 * c + 1, -1)

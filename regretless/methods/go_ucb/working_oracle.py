@@ -22,8 +22,6 @@ from regretless.models.gp.maximiser import maximise
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-DELTA = 0.1  # the failure probability of the ball, which the paper leaves open; GP-UCB's experiments have this one
-
 
 class Theorem:
     """The settings of Theorem 4.1; C_lambda = sigma^2, in the search coordinates of the family, whose prior variance is
@@ -60,7 +58,8 @@ class Theorem:
         first = self.first
         gram = first.rows.T @ first.rows + first.sigma2 * np.eye(ball.p)
         rho = math.sqrt(first.sigma2 * float(np.trace(np.linalg.inv(gram))))
-        noise = math.sqrt(first.sigma2 * (2 * math.log(1 / DELTA) + ball.log_det()))
+        # 0.1: the failure probability of the ball, which the paper leaves open; GP-UCB's experiments have this one
+        noise = math.sqrt(first.sigma2 * (2 * math.log(1 / 0.1) + ball.log_det()))
         return math.sqrt(ball.lam) * rho + noise
 
     def _belief(self, w: Array, ball: Ball, pending: Array) -> MeanAndSd:

@@ -59,7 +59,6 @@ from regretless.space.parameters import Array
 SHARED, LOOK_BACK = 400, 4096  # a test starts from at most so many earlier samples near its cell, of so many latest
 FIRST_PER_DIM = 6  # design points per dimension when no interval is known; chosen like the slack and the patience
 LEAST_NOISE_SD = 0.1  # beta takes at least this for R, because tests with less accept and reject too early
-GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2  # until a fit gives them (Sec. 5); the latter grows like sqrt(d)
 
 
 class BestRun(TreeSearch):
@@ -189,10 +188,9 @@ def first_scale(
     if interval is not None:
         sd = (interval[1] - interval[0]) / 2
         shift = interval[0] - sd
-    noise = GUESSED_NOISE_SD if noise_sd is None else noise_sd / sd
-    return ProcessScale(
-        shift, sd, lengthscale or GUESSED_LENGTHSCALE * math.sqrt(dim / 2), max(noise**2, LEAST_NOISE_VAR)
-    )
+    # 0.1, 0.2: until a fit gives them (Sec. 5); the latter grows like sqrt(d)
+    noise = 0.1 if noise_sd is None else noise_sd / sd
+    return ProcessScale(shift, sd, lengthscale or 0.2 * math.sqrt(dim / 2), max(noise**2, LEAST_NOISE_VAR))
 
 
 class GPThreDS(Method):

@@ -24,7 +24,6 @@ from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import SEFeatures, correlation, product_grid
 from regretless.space.parameters import Array
 
-MOST_VALUES = 2000  # otherwise it is computed from the kernel matrix of so many first values, in about a second
 FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}  # per axis at the start of the branch-and-bound, by dimension
 
 
@@ -43,6 +42,7 @@ class NormBall:
         norm: float,
         delta: float,
     ) -> None:
+        most_values = 2000  # otherwise it is computed from the kernel matrix of so many first values, in about a second
         self._kernel, self._lengthscale, self.norm = kernel, lengthscale, norm
         # 1e-8: the least noise variance, by B^2: the posterior is well conditioned, and a larger one is safe
         least = 1e-8 * norm * norm
@@ -59,7 +59,7 @@ class NormBall:
             self._noise_var = variance
             logdet = 2 * float(np.log(np.diagonal(self._L)).sum()) - len(V) * math.log(variance)
         else:
-            self._X, y, variances = X[:MOST_VALUES], y[:MOST_VALUES], variances[:MOST_VALUES]
+            self._X, y, variances = X[:most_values], y[:most_values], variances[:most_values]
             K = correlation(kernel, self._X, self._X, lengthscale)
             K[np.diag_indices_from(K)] += variances
             self._L = cholesky(K, lower=True)

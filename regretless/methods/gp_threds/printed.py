@@ -58,7 +58,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 NORM = 0.5  # B of the authors' code for Branin and the CNN, and what "doubling" begins with
-HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it only enters through logarithms
 
 
 def gp_threds(run: PrintedRun) -> SearchSteps:
@@ -310,9 +309,10 @@ class PrintedGPThreDS(Method):
         return Certificate.none(f"the paper's own interval [{a:.4g}, {b:.4g}] is not a guarantee", delta)
 
     def _begin(self) -> None:
+        # 1000: T where no budget is given, as in the paper's experiments; it only enters through logarithms
         self._run = PrintedRun(
             self._grids, self._kernel, self._scale, self._interval, widths=self._widths, c=self._c, p=self._p,
-            horizon=self.budget or HORIZON, walks=self._search == "walk", doubles=self._doubles,
+            horizon=self.budget or 1000, walks=self._search == "walk", doubles=self._doubles,
         ).begin()  # fmt: skip
         self._best = None
 

@@ -20,7 +20,6 @@ from regretless.models.grid.scale import ProcessScale
 from regretless.space.parameters import Array
 
 STALL = 50  # told points in a row from elsewhere that close a test, as many as a test of the paper takes
-ELSEWHERE = 32  # random points to choose from when every point of the running cell is pending or near a failure
 
 Told: TypeAlias = tuple[Array, float, float]  # a told point, its value and the variance of its noise (NaN unknown)
 SearchSteps: TypeAlias = Generator[None, Told, Any]  # a search under way: it waits for told points
@@ -114,7 +113,8 @@ class TreeSearch(ABC):
         best = int(ucb.argmax())
         if ucb[best] > -np.inf:
             return np.asarray(test.grid[best])
-        return beside_the_best(rng.random((ELSEWHERE, history.dim)), history.X, history.y, failed)
+        # 32: random points to choose from when every point of the running cell is pending or near a failure
+        return beside_the_best(rng.random((32, history.dim)), history.X, history.y, failed)
 
 
 def beside_the_best(draws: Array, X: Array, y: Array, failed: Array) -> Array:

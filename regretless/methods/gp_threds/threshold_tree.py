@@ -19,7 +19,6 @@ from regretless.space.parameters import Array
 REACH = 0.75  # samples count for a cell when every coordinate is within this many sides of its centre
 INSIDE = 0.5 * (1 + 1e-9)  # the same for points inside the cell; the excess over one half is for rounding
 SMALLEST = 1e-6  # the least side of cells: grid points of smaller ones are closer than most objectives resolve
-TIE, TIE_DIGITS = 1e-9, 9  # bounds this close are level: rounding separates points equal by symmetry
 POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}  # of a cell's grid; 20 in the plane as in the authors' code
 
 
@@ -120,7 +119,8 @@ class GridPriors:
         """The grid of the cell of side 1 around 0, n x d."""
         self.children = (self.unit > 0) @ (1 << np.arange(cube.dim))
         """The child each grid point lies in, n; points on the border belong to the lower one."""
-        self.ties = np.zeros(len(self.unit)) if rng is None else -TIE * rng.random(len(self.unit))
+        # 1e-9, 9: bounds this close are level: rounding separates points equal by symmetry
+        self.ties = np.zeros(len(self.unit)) if rng is None else -1e-9 * rng.random(len(self.unit))
         """What decides between level grid points, n: it is added to their bounds. Without rng the first one wins."""
         self._kept: dict[tuple[object, ...], Array] = {}
 
@@ -210,7 +210,7 @@ class CellTest:
         if self.posterior.t:
             return self.best_upper
         distance = np.abs((self.grid - self.cell.centre) / self.cell.sides).sum(axis=1)
-        return int((self.out - distance.round(TIE_DIGITS)).argmax())
+        return int((self.out - distance.round(9)).argmax())
 
     def bounds(self, beta: float, *, everywhere: bool = False) -> tuple[float, float]:
         """The largest lower and the largest upper bound of the points in the race, or of the whole grid."""

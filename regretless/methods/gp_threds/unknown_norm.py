@@ -27,10 +27,6 @@ from regretless.models.grid.posterior import correlation
 from regretless.models.grid.scale import grouped
 from regretless.space.parameters import Array
 
-MOST_VALUES = 600  # the first so many count for a kernel without few features: their eigenvectors take 0.1 s
-DOUBLINGS = 60  # a norm is doubled at most this often, by a factor of 1e18: values beyond that are clipped
-HALVINGS = 60  # of an interval when a root is sought; its ends agree in float64 after them
-
 
 class Ridge(NamedTuple):
     """The ridge estimate in the eigenvectors of Phi' Phi."""
@@ -53,7 +49,8 @@ def ridge(
     Values at one point are averaged, which changes neither the estimate nor the gain.
     """
     features = few_features(kernel, X.shape[1], lengthscale)
-    n = len(y) if features is not None else MOST_VALUES
+    # 600: the first so many count for a kernel without few features: their eigenvectors take 0.1 s
+    n = len(y) if features is not None else 600
     X, y, total = grouped(X[:n], y[:n], None if weight is None else weight[:n])
     root = np.sqrt(total)
     if features is not None:
@@ -79,7 +76,8 @@ def least_norm(estimate: Ridge, reach: float) -> float:
     if math.sqrt(float(pull.sum())) <= reach:
         return 0.0
     low, high = -math.log(float(v.max())) - 50.0, -math.log(float(v.min())) + 50.0  # of log m
-    for _ in range(HALVINGS):
+    # 60: of an interval when a root is sought; its ends agree in float64 after them
+    for _ in range(60):
         middle = 0.5 * (low + high)
         inside = float((pull / (1 + math.exp(middle) * v) ** 2).sum()) <= reach * reach
         low, high = (low, middle) if inside else (middle, high)
@@ -94,7 +92,8 @@ def refuted(estimate: Ridge, norm: float, delta: float) -> bool:
 
 def doubled(estimate: Ridge, norm: float, delta: float) -> float:
     """The norm, doubled until it is not refuted."""
-    for _ in range(DOUBLINGS):
+    # 60: a norm is doubled at most this often, by a factor of 1e18: values beyond that are clipped
+    for _ in range(60):
         if not refuted(estimate, norm, delta):
             break
         norm *= 2

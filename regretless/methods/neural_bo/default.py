@@ -57,7 +57,6 @@ WIDTH = 128  # a quarter of the paper's (Sec. 7) keeps training within the time 
 NU = 0.3  # measured in docs/lab/neural-bo.md
 CENTRES = 4  # points with the best means around which the other candidates lie; our choice
 LENGTHS = (2.0**-7, 1.0)  # side lengths of the boxes they lie in, log-uniform; from TuRBO's least on
-ZOOMS, ZOOM = 2, 0.25  # rounds of candidates around the best of the round before, each so much narrower; our choice
 
 
 class NeuralBO(TangentMethod):
@@ -154,9 +153,10 @@ class NeuralBO(TangentMethod):
     def _maximiser(self, f: Path, Z: Array, history: History, cube: Cube, rng: np.random.Generator) -> Array:
         """The best of the candidates Z (C x d) and, unless they are rows of a pool, of points around the best, d."""
         values = f(self._inputs(Z))
-        for k in range(1, ZOOMS + 1) if self._inputs.pool is None else ():
+        # two rounds of candidates around the best of the round before, each a quarter as wide; our choice
+        for k in range(1, 3) if self._inputs.pool is None else ():
             centres = Z[np.argsort(-values, kind="stable")[:CENTRES]]
-            more = _around(centres, max(1, len(Z) // 2), ZOOM**k, cube, rng)
+            more = _around(centres, max(1, len(Z) // 2), 0.25**k, cube, rng)
             more = unknown(cube.snap(more), history, cube)
             Z, values = np.concatenate([Z, more]), np.concatenate([values, f(self._inputs(more))])
         return np.asarray(Z[int(np.argmax(values))])

@@ -23,11 +23,7 @@ from regretless.space.parameters import Array
 Path: TypeAlias = Callable[[Array], Array]  # a drawn function: inputs C x ... to values C
 
 N_CANDIDATES = 1000  # points over which a draw is maximised (NeuralBO, Sec. 7)
-DESIGN = 20  # evaluations of a design before the model is asked, 2 (d + 1) where that is fewer; our choice
 POOL_DESIGN = 2  # random rows of a pool before the model is asked: two values are the fewest that differ
-SHORTLIST = 64  # the best values, whose posterior means decide where the search stands; noise disorders fewer
-MOST_WEIGHTS = 10**8  # weights of a net at most, 0.8 GB: a mistyped width or depth would ask for all memory
-PROBE = 256  # points over which inputs and the kernel's diagonal are normalised: averages are good to a few percent
 
 
 class TangentMethod(DesignedMethod):
@@ -51,13 +47,15 @@ class TangentMethod(DesignedMethod):
         whole_number(n_candidates=n_candidates)
         self._n_candidates = n_candidates
         self._net_rng = self._fixed_generator()  # theta0 is drawn once for the run
-        probe = self.cube.snap(sobol_points(PROBE, self.dim, self._net_rng))
+        # 256: points over which inputs and the kernel's diagonal are normalised: averages are good to a few percent
+        probe = self.cube.snap(sobol_points(256, self.dim, self._net_rng))
         self._inputs = Inputs(self.cube, probe, pool=candidates, encode=encode, raw=raw)
         self._domain = self._inputs(probe)
         self._read_inputs: Array = np.empty((0, 1))
 
     def _design_size(self) -> int:
-        return min(DESIGN, 2 * (self.dim + 1))
+        # 20: evaluations of a design before the model is asked, 2 (d + 1) where that is fewer; our choice
+        return min(20, 2 * (self.dim + 1))
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         if self._inputs.pool is None:
@@ -111,7 +109,8 @@ class TangentMethod(DesignedMethod):
 
     def _shortlist(self, history: History) -> tuple[NDArray[np.intp], Array]:
         """The best values, by their places in the history, and the posterior means there, k each."""
-        order = np.argsort(-history.y, kind="stable")[:SHORTLIST]
+        # 64: the best values, whose posterior means decide where the search stands; noise disorders fewer
+        order = np.argsort(-history.y, kind="stable")[:64]
         return order, self._mean(self._read_inputs[order])
 
     def _fresh_rows(self, history: History, rng: np.random.Generator, n: int) -> Array:
@@ -136,8 +135,9 @@ def unknown(Z: Array, history: History, cube: Cube) -> Array:
 
 def checked_width(width: int, depth: int, inputs: int) -> int:
     """The width, once a net of it and of this depth is possible and small enough."""
+    most_weights = 10**8  # weights of a net at most, 0.8 GB: a mistyped width or depth would ask for all memory
     whole_number(width=width)
     whole_number(2, depth=depth)
-    if (depth - 2) * width**2 + inputs * width > MOST_WEIGHTS:
-        raise ValueError(f"a net of width {width} and depth {depth} has more than {MOST_WEIGHTS:.3g} weights")
+    if (depth - 2) * width**2 + inputs * width > most_weights:
+        raise ValueError(f"a net of width {width} and depth {depth} has more than {most_weights:.3g} weights")
     return width

@@ -58,11 +58,8 @@ from regretless.models.tangent.warp import WARPINGS, Warp, Warping
 from regretless.space.parameters import Array
 
 STEPS, WARM_SHARE = 200, 0.25  # Adam steps from theta0, and the share of a training that goes on; docs/lab/neural-bo.md
-RATE = 0.02  # Adam's first learning rate, for weights of size 1; it falls to 0 over a training; docs/lab/neural-bo.md
-BATCH = 256  # values in a step; all of them while they are fewer
 FRESH_EVERY = 10  # every tenth training starts from theta0
 SCALES = (0.4, 0.8, 1.6, 3.2, 6.4)  # input scales tried, each over sqrt(number of inputs), as squared distances grow
-FARTHEST = 100.0  # targets are at most so many deviations from the mean: values told since a training may be any size
 BLOCK = 32  # rows of targets that are computed together, so that rounding follows from their number alone
 
 
@@ -239,6 +236,7 @@ class TrainedTangent:
     def _trained(self, chosen: Training, X: Tensor, targets: Tensor, k: int, steps: int) -> WeightDirection:
         """The weights after steps on sum (h - t)^2 / 2 + m lam |theta - theta0|^2 / 2, over the number of values (Alg.
         2, with the mean of |g|^2 where the paper has m)."""
+        batch = 256  # values in a step; all of them while they are fewer
         net, n = self._scaled(chosen.scale), len(targets)
         start, ridge = net.start(), chosen.lam * net.norm / n
         targets = targets + net.first_outputs(X)
@@ -249,9 +247,10 @@ class TrainedTangent:
             return tuple(share * g + ridge * (w - w0) for g, w, w0 in zip(by_values, theta, start, strict=True))
 
         order = keyed_generator(self._seed, k, Stream.NEURAL_BO_TRAINING)
-        epochs = -(-steps * min(BATCH, n) // n)
-        batches = [np.arange(n)] * steps if n <= BATCH else whole_epochs(order, n, BATCH, epochs)[:steps]
-        return adam(chosen.theta, gradient, batches, rate=RATE)
+        epochs = -(-steps * min(batch, n) // n)
+        batches = [np.arange(n)] * steps if n <= batch else whole_epochs(order, n, batch, epochs)[:steps]
+        # 0.02: Adam's first learning rate, for weights of size 1; it falls to 0 over a training; docs/lab/neural-bo.md
+        return adam(chosen.theta, gradient, batches, rate=0.02)
 
     def _scaled(self, scale: float) -> Trainable:
         scaled = self._start.scaled(scale) if scale else None
@@ -308,9 +307,11 @@ class TrainedTangent:
 
     def _regressed(self, X: Array, y: Array) -> Array:
         """t = y - h(X) + G (theta_k - theta0), y warped, n."""
+        # targets are at most so many deviations from the mean: values told since a training may be any size
+        farthest = 100.0
         inputs = on_device(X, self._device)
         own, _ = self._net.at_origin(inputs, self._delta)
-        return np.asarray(np.clip(self._warp(y), -FARTHEST, FARTHEST) - on_host(own))
+        return np.asarray(np.clip(self._warp(y), -farthest, farthest) - on_host(own))
 
     def _warp_of(self, warping: Warping, y: Array) -> Warp:
         return Warp.of(y, warping, of_equal=1.0 / self._unit)

@@ -25,8 +25,6 @@ Acquire: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
 """Posterior mean (q) and variance (q) to the acquisition's value (q) and its derivatives in both (q each)."""
 
 LEAST_SHARE = 1e-20  # variances are raised to this share of the signal's, so that the sd has a derivative everywhere
-PRIOR_WEIGHT = 0.05  # e: what counts for success and failure far from all data, in evaluations; chosen by hand
-FAILURE_WEIGHT = 0.2  # c: a failure against a success; below 1, so that points at a border are reached; chosen by hand
 REPULSION = 4.0  # the weight of log p, beside acquisitions that differ by about 1 over the cube; chosen by hand
 WIDTHS = (0.01, 0.2)  # the least and largest h by sqrt(d): a failure repels more than itself, less than the cube
 FAR = -50.0  # below this z the asymptotic series of h is exact to rounding
@@ -205,15 +203,18 @@ def _log_share(X: Array, failed: Array) -> ValueAndGradient:
     h = float(np.clip(0.5 * np.median(gaps), WIDTHS[0] * root, WIDTHS[1] * root))
 
     def log_share(P: Array) -> tuple[Array, Array]:
+        # c: a failure against a success; below 1, so that points at a border are reached; chosen by hand
+        failure_weight = 0.2
+        prior_weight = 0.05  # e: what counts for success and failure far from all data, in evaluations; chosen by hand
         sums, gradients = [], []
         for points in (X, failed):
             r2 = (P * P).sum(axis=1)[:, None] + (points * points).sum(axis=1) - 2.0 * P @ points.T
             w = np.exp(-np.maximum(r2, 0.0) / (2.0 * h * h))
             sums.append(w.sum(axis=1))
             gradients.append((w @ points - sums[-1][:, None] * P) / (h * h))
-        S = sums[0] + PRIOR_WEIGHT
-        both = S + FAILURE_WEIGHT * (sums[1] + PRIOR_WEIGHT)
-        slope = gradients[0] / S[:, None] - (gradients[0] + FAILURE_WEIGHT * gradients[1]) / both[:, None]
+        S = sums[0] + prior_weight
+        both = S + failure_weight * (sums[1] + prior_weight)
+        slope = gradients[0] / S[:, None] - (gradients[0] + failure_weight * gradients[1]) / both[:, None]
         return np.log(S / both), slope
 
     return log_share

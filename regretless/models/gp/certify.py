@@ -47,12 +47,7 @@ VACUOUS = 0.4  # a gap beyond this share of the observed range says too little t
 STRETCHES, NOISE_LEVELS = (1.0, 2.0), (0.0, 1e-3, 1e-2, 0.1, 1.0)
 """The length-scales, as multiples of the fitted ones, and the least noise variances, relative to the signal, of the
 models that the lower bound is taken over: steps of a factor that two dozen values can tell apart."""
-POINTS, FEWEST_POINTS, WORK = 1024, 256, 500_000
-"""The places over which the mean over the cube is taken, at least and at most, and the largest number of places times
-values between them, so that a check costs no more than an ask at any number of values."""
-NEAR_SHARE = 2  # a third of the places divided by this lies around the best points; hundreds are enough for a hill
 REACH = 2.6  # sds by which a constraint may be better than its model expects: the two-sided 1 % quantile of a normal
-RAW, STARTS = 2000, 8  # candidates and ascents of the search for the largest bound, more than those of an ask
 INCUMBENTS = 5  # the evaluated points with the best means around which a third of the candidates are drawn
 
 
@@ -161,10 +156,15 @@ class Unseen(NamedTuple):
     def of(
         cls, gp: GP, cube: Cube, freedom: float, rng: np.random.Generator, borders: Sequence[Border] | None = None
     ) -> Self:
-        count = min(POINTS, max(FEWEST_POINTS, WORK // gp.n))
+        # 1024, 256, 500_000: the places over which the mean over the cube is taken, at least and at most, and the
+        # largest number of places times values between them, so that a check costs no more than an ask at any number of
+        # values
+        # a third of the places divided by this lies around the best points; hundreds are enough for a hill
+        near_share = 2
+        count = min(1024, max(256, 500_000 // gp.n))
         far = places(cube, count, rng)
         best = gp.X[np.argsort(-gp.mean_at(gp.X), kind="stable")[:INCUMBENTS]]
-        near = candidates(cube, rng, best, count // NEAR_SHARE)[-count // NEAR_SHARE // 3 :]
+        near = candidates(cube, rng, best, count // near_share)[-count // near_share // 3 :]
         share = max(cells(gp, cube), 1.0) / len(far)
         far, near = (P[may_be_feasible(borders or (), P)] for P in (far, near))
         mean, variance = gp.mean_var(np.concatenate([far, near]))
@@ -284,5 +284,6 @@ def largest_upper_bound(conservative: GP, cube: Cube, b: float, rng: np.random.G
     """Where m + b s is largest (d), and how large, in standardised units."""
     order = np.argsort(-conservative.mean_at(conservative.X), kind="stable")[:INCUMBENTS]
     bound = upper_confidence(conservative, b)
-    points, values = maximise_many(bound, cube, rng, incumbents=conservative.X[order], effort=Effort(RAW, STARTS))
+    # 2000, 8: candidates and ascents of the search for the largest bound, more than those of an ask
+    points, values = maximise_many(bound, cube, rng, incumbents=conservative.X[order], effort=Effort(2000, 8))
     return points[0], float(values[0])

@@ -10,14 +10,14 @@ from regretless.space import Cube
 from regretless.space.cube import MOST_COUNTED
 from regretless.space.parameters import Array
 
-MOST = 32  # an initial design is never larger, because in many dimensions no affordable number of points fills the cube
 BUDGET_SHARE = 4  # a design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model
 STEPS = 64  # the steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere
 
 
 def design_size(dim: int, budget: int | None) -> int:
     """2 d + 2 points, or fewer where that is too many."""
-    size = min(2 * dim + 2, MOST)
+    # 32: an initial design is never larger, because in many dimensions no affordable number of points fills the cube
+    size = min(2 * dim + 2, 32)
     return size if budget is None else min(size, max(2, budget // BUDGET_SHARE))
 
 

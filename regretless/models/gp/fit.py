@@ -30,7 +30,6 @@ SIGNAL_BOUNDS = (1e-3, 1e4)  # the signal variance of standardised values, 1 a p
 MANY = 400  # with more values the starts of a fresh fit are compared on this many, because a fit costs their cube
 WALL = 1e25  # the value of a theta whose covariance cannot be factorised: larger than any other, and finite
 START_SHIFTS = (0.0, -1.5, 1.0)  # the starts of a fresh fit, off the prior's centre of the log length-scales (sd 1)
-FIRST_STEP, TOLERANCE = 0.3, 1e-7  # the largest first step in theta, and the relative decrease at which a fit rests
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,8 @@ class NegativeLogPosterior:
     def minimise(self, starts: Array, rounds: int) -> tuple[Array, Array]:
         """Local minima from each start (t x entries) after `rounds` evaluations each, and their values (t)."""
         bounds, function = (self.lower, self.upper), row_by_row(self.one)
-        return minimise(function, starts, *bounds, rounds=rounds, reach=FIRST_STEP, tolerance=TOLERANCE)
+        # 0.3, 1e-7: the largest first step in theta, and the relative decrease at which a fit rests
+        return minimise(function, starts, *bounds, rounds=rounds, reach=0.3, tolerance=1e-7)
 
     def one(self, theta: Array) -> tuple[float, Array]:
         kernel, n, y = self.kernel, self.n, self.y

@@ -19,7 +19,6 @@ from regretless.space.parameters import Array
 Function: TypeAlias = Callable[[Array], tuple[Array, Array]]  # points (q x d) to values (q) and gradients (q x d)
 DENSE = 40  # the largest dimension in which H is kept as a matrix
 MEMORY = 10  # pairs that the limited-memory form keeps, the customary number (Nocedal and Wright 2006, Sec. 7.2)
-MOST_CUTS = 14  # a direction whose step was cut this often is given up: the step is then below 1e-4 of its length
 
 
 def minimise(
@@ -38,6 +37,7 @@ def minimise(
     rounds: evaluations per start beyond the first. reach: the largest change of a coordinate in the very first step.
     tolerance: a start rests when its direction promises, or a step brought, a smaller decrease than this (1 + |value|).
     """
+    most_cuts = 14  # a direction whose step was cut this often is given up: the step is then below 1e-4 of its length
     X = np.minimum(np.maximum(start, lower), upper)
     q, d = X.shape
     low, high = np.broadcast_to(lower, (q, d)), np.broadcast_to(upper, (q, d))
@@ -48,7 +48,7 @@ def minimise(
     D, slope = _direction(X, g, low, high, curvature, reach)
     step, cuts = np.ones(q), np.zeros(q, dtype=np.int64)
     for _ in range(rounds):
-        moving = (slope < -tolerance * (1.0 + np.abs(f))) & (cuts < MOST_CUTS)
+        moving = (slope < -tolerance * (1.0 + np.abs(f))) & (cuts < most_cuts)
         if not moving.all():
             if not moving.any():
                 break
@@ -83,7 +83,7 @@ def minimise(
                 curvature.learn(s, y, good)
                 fresh, fresh_slope = _direction(X, g, low, high, curvature, reach)
                 D, slope = np.where(good[:, None], fresh, D), np.where(good, fresh_slope, slope)
-        cuts[rest] = MOST_CUTS
+        cuts[rest] = most_cuts
         best_x[rows], best_f[rows] = X, f
     return best_x, best_f
 

@@ -41,10 +41,7 @@ STEPS = (
     1e-3,
     0.3,
 )  # the sd of a local candidate's normal steps is log-uniform between these, as shares of the cube's edge
-MOST_MOVES = 24  # the most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled
 FINE_GRID = 1000  # an ordered grid with more positions is climbed as a line and then snapped: steps of one gain nothing
-MOST_LABELS = 256  # the most labels tried for one one-hot group in a sweep; of larger groups this many are drawn
-ROUGH, FINE = 1e-6, 1e-12  # tolerances of the joint ascent, which only has to tell the starts apart, and of the best's
 BORDER_STEPS = (0.1, 0.03, 0.01, 0.003, 0.001)  # sds of the steps tried beside an ascent inside a region, in turn
 
 
@@ -72,10 +69,11 @@ def maximise_many(
     """The local maxima reached from the best candidates, best first: legal points (starts x d) and values (starts)."""
     X = candidates(cube, rng, incumbents, effort.raw)
     X = X[_starts(cube, X, _finite(acquisition.value(X)), effort.starts)]
-    X, f = _climb(acquisition, cube, rng, X, effort.rounds, ROUGH)
+    # 1e-6, 1e-12: tolerances of the joint ascent, which only has to tell the starts apart, and of the best's
+    X, f = _climb(acquisition, cube, rng, X, effort.rounds, 1e-6)
     order = np.argsort(-f, kind="stable")
     X, f = X[order], f[order]
-    top, value = _climb(acquisition, cube, rng, X[:1], effort.rounds, FINE)
+    top, value = _climb(acquisition, cube, rng, X[:1], effort.rounds, 1e-12)
     if value[0] >= f[0]:
         X[0], f[0] = top[0], value[0]
     return X, f
@@ -262,15 +260,18 @@ def _sweep(value: ValueFunction, cube: Cube, rng: np.random.Generator, X: Array,
 
 def _moves(cube: Cube, rng: np.random.Generator, x: Array) -> Array:
     """Legal points that differ from x in one coordinate that is no line, or in one one-hot group, x itself first."""
+    most_labels = 256  # the most labels tried for one one-hot group in a sweep; of larger groups this many are drawn
+    # the most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled
+    most_moves = 24
     moves: list[Array] = [x[None]]
     for i in np.flatnonzero(cube.discrete).tolist():
         axis = cube.axes[i]
         here = int(axis.index(x[i : i + 1])[0])
-        if axis.levels <= MOST_MOVES:
+        if axis.levels <= most_moves:
             to = np.arange(axis.levels)
         else:  # neighbours at doubling distances, and a few anywhere
-            leaps = max(1, axis.levels // FINE_GRID) * 2 ** np.arange(MOST_MOVES // 3)
-            anywhere = rng.integers(axis.levels, size=MOST_MOVES // 3)
+            leaps = max(1, axis.levels // FINE_GRID) * 2 ** np.arange(most_moves // 3)
+            anywhere = rng.integers(axis.levels, size=most_moves // 3)
             to = np.unique(np.clip(np.concatenate([here - leaps, here + leaps, anywhere]), 0, axis.levels - 1))
         others = to[to != here]
         block = np.repeat(x[None], len(others), axis=0)
@@ -278,8 +279,8 @@ def _moves(cube: Cube, rng: np.random.Generator, x: Array) -> Array:
         moves.append(block)
     for start, stop in cube.groups:
         labels = np.arange(start, stop)
-        if len(labels) > MOST_LABELS:
-            labels = rng.choice(labels, MOST_LABELS, replace=False)
+        if len(labels) > most_labels:
+            labels = rng.choice(labels, most_labels, replace=False)
         labels = labels[x[labels] < 0.5]
         block = np.repeat(x[None], len(labels), axis=0)
         block[:, start:stop] = 0.0

@@ -33,8 +33,6 @@ from regretless.space.parameters import Array
 __all__ = ["GP", "Factor", "Hyper", "Kernel", "KernelKind", "SamplePath"]
 
 FIRST_JITTER = 1e-10  # the first addition to the diagonal of a matrix that cannot be factorised; then tenfold
-NOISE_FLOOR = 1e-8  # the least noise relative to the signal: below it the factor of near-duplicates loses all digits
-SIGNAL_WEIGHT = 1.0  # the weight of the prior that the signal variance is 1; constant values need one
 APPENDED = 16  # appended rows that are made as one block; a triangular solve of 16 columns costs about as much as of 2
 FEATURES = 1024  # random Fourier features of a sample path: covariances of paths are right to a thirtieth
 
@@ -169,12 +167,13 @@ def appended_blocks(done: int, rows: int) -> Iterator[tuple[int, int]]:
 def profiled(lower: Callable[[Array], Array], standard: Array, total: int) -> tuple[float, Array, float]:
     """The constant mean, the whitened residuals (total) and the signal variance of standardised values (n) at the first
     of `total` points; `lower` applies L^-1 to rows. Pending points count as their own means: their residuals are 0."""
+    signal_weight = 1.0  # the weight of the prior that the signal variance is 1; constant values need one
     n, rows, residual = len(standard), np.zeros((2, total)), np.zeros(total)
     rows[0, :n], rows[1, :n] = standard, 1.0
     white = lower(rows)[:, :n]
     mean = float(white[0] @ white[1] / (white[1] @ white[1]))
     residual[:n] = white[0] - mean * white[1]
-    return mean, residual, (float(residual @ residual) + SIGNAL_WEIGHT) / (n + SIGNAL_WEIGHT)
+    return mean, residual, (float(residual @ residual) + signal_weight) / (n + signal_weight)
 
 
 class GP:
@@ -407,10 +406,12 @@ class SamplePath:
 
 def relative_noise(hyper: Hyper, n: int, yvar: Array | None, scale: float) -> Array:
     """The noise of n values relative to the signal, n: fitted where no variance is known, never below the floor."""
+    # the least noise relative to the signal: below it the factor of near-duplicates loses all digits
+    noise_floor = 1e-8
     if yvar is None:
-        return np.full(n, max(hyper.noise, NOISE_FLOOR))
+        return np.full(n, max(hyper.noise, noise_floor))
     known = in_units_of(scale, np.asarray(yvar, dtype=np.float64), hyper.signal)
-    return np.maximum(np.where(np.isnan(known), hyper.noise, known), NOISE_FLOOR)
+    return np.maximum(np.where(np.isnan(known), hyper.noise, known), noise_floor)
 
 
 def in_units_of(scale: float, yvar: Array, signal: float = 1.0) -> Array:

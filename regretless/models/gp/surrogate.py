@@ -30,13 +30,11 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/lab/gp-engine.md), more need too much data
-FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
 FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
 MOST_FITTED = 800
 """The most values a fit takes, spread evenly over the history: more of them move the hyper-parameters little and cost
 their cube. Every fit beyond is fresh, so that a replay needs one."""
 GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/lab)
-WARM_ROUNDS, FRESH_ROUNDS = 15, 20  # evaluations in a fit that starts from the last one, in each stage of a fresh one
 MOST_VALUES = 2**40  # no memory holds a history of so many values
 SURPRISE = 3.0  # sds from its prediction at which a value says that the fit before it was wrong (docs/lab/spaces.md)
 LEAST_SCALE = float(np.finfo(np.float64).tiny)  # the smallest number with all its digits: one can divide by it
@@ -54,7 +52,8 @@ def scheduled(n: int) -> tuple[int, int]:
 
 def is_fresh(k: int) -> bool:
     """Whether scheduled fit k knows nothing of those before it."""
-    return SIZES[k] > MOST_FITTED or k % (FRESH_EVERY if SIZES[k] <= MANY else FRESH_EVERY_LATE) == 0
+    # 10: every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
+    return SIZES[k] > MOST_FITTED or k % (10 if SIZES[k] <= MANY else FRESH_EVERY_LATE) == 0
 
 
 def agreeing_values(a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]) -> int:
@@ -242,7 +241,8 @@ class Surrogate:
             standard = (values - offset) / scale
             if self.restart and warm is not None and self._surprised(warm, X[:size], standard, variances, SIZES[k - 1]):
                 warm = None
-            rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
+            # 20, 15: evaluations in each stage of a fresh fit, in a fit that starts from the last one
+            rounds = 20 if warm is None else 15
             part = np.linspace(0, size - 1, min(size, MOST_FITTED)).astype(np.intp)
             data = self.kernel, X[part], standard[part], variances[part]
             hyper = fit(*data, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds)

@@ -21,7 +21,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 FIRST_LENGTH, SHORTEST, LONGEST = 0.8, 2.0**-7, 1.6  # side lengths, as a share of the cube's (App. B)
-CANDIDATES_PER_DIM, MOST_CANDIDATES = 100, 5000  # candidates of a Thompson draw: min(100 d, 5000) (App. B)
 PERTURBED = 20  # coordinates of a candidate that differ from the centre, on average, in high dimensions (App. B)
 LOCAL = "a trust region looks at one part of the space only; nothing is known of the rest"
 """Why a trust region certifies nothing."""
@@ -109,7 +108,8 @@ def trust_region_candidates(centre: Array, length: float, lengthscale: Array, rn
     d = len(centre)
     weights = np.ones(d) if lengthscale.size == 1 else lengthscale / math.exp(float(np.log(lengthscale).mean()))
     low, high = np.clip(centre - weights * length / 2, 0.0, 1.0), np.clip(centre + weights * length / 2, 0.0, 1.0)
-    count = min(CANDIDATES_PER_DIM * d, MOST_CANDIDATES)
+    # 100, 5000: candidates of a Thompson draw: min(100 d, 5000) (App. B)
+    count = min(100 * d, 5000)
     points = low + (high - low) * sobol_points(count, d, rng)
     moved = rng.random((count, d)) < min(PERTURBED / d, 1.0)
     moved[np.arange(count), rng.integers(d, size=count)] = True

@@ -16,13 +16,9 @@ from regretless.models.grid.posterior import correlation
 from regretless.space.parameters import Array
 
 FIRST_FIT, REFIT = 4, 1.5  # the values at which grid methods fit their scale first, and the growth between two fits
-MOST_VALUES = 72  # a fit uses at most this many values, half of them spread over the history and half the latest
 LENGTHSCALES = np.geomspace(0.05, 2.0, 10)  # tried by a fit in two dimensions; they grow like sqrt(d)
 NOISE_RATIOS = np.geomspace(1e-6, 1.0, 25)  # noises tried relative to the signal's; the least is well conditioned
-TYPICAL, SPREAD = 0.3, 1.0  # centre (in the plane, growing like sqrt(d)) and log-sd of the length-scale's wide prior
-LEAST_SHARE = 1e-6  # a told variance counts as at least this share of the common one: none outweighs a million others
 LEAST_NOISE_VAR = 1e-6  # the least noise variance in standardised units: exact values leave a posterior conditioned
-MOST_NOISE = 1e6  # a known noise sd counts as at most this many sd of the signal, so that its square stays finite
 MOST_INSIDE = 1e150  # values in standardised units are clipped here, so that their squares stay finite
 
 
@@ -70,6 +66,7 @@ def fit_scale(
 ) -> ProcessScale:
     """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise sd (in the units of y)
     is kept. yvar: noise variances, n, NaN unknown; when all are known, the noise sd is the root of their mean."""
+    most_values = 72  # a fit uses at most this many values, half of them spread over the history and half the latest
     n = len(y)
     unit = 2.0 ** max(math.frexp(float(np.abs(y).max()))[1] - 1, -500)  # division by it is exact; no sum overflows then
     y = y / unit
@@ -77,12 +74,13 @@ def fit_scale(
         noise_sd = float(np.sqrt((yvar / unit / unit).mean()))
     elif noise_sd is not None:
         noise_sd /= unit
-    if n > MOST_VALUES:
-        half = MOST_VALUES // 2
+    if n > most_values:
+        half = most_values // 2
         pick = np.concatenate([np.linspace(0, n - half - 1, half).astype(np.intp), np.arange(n - half, n)])
         X, y = X[pick], y[pick]
     size = float(np.abs(y - y.mean()).max())
-    typical = TYPICAL * np.sqrt(X.shape[1] / 2)
+    # 0.3: the centre (in the plane, growing like sqrt(d)), and a log-sd of 1, of the length-scale's wide prior
+    typical = 0.3 * np.sqrt(X.shape[1] / 2)
     # 1e-12: values that differ by less than this share of their mean count as constant: the rest is rounding
     if len(y) < 2 or size <= 1e-12 * abs(float(y.mean())):
         sd, ratio = (unit * noise_sd, NOISE_RATIOS[-1]) if noise_sd else (1.0, NOISE_RATIOS[len(NOISE_RATIOS) // 2])
@@ -97,7 +95,7 @@ def fit_scale(
         # 1e-14: the least fitted signal variance, by the largest deviation squared: its logarithm is taken
         signal = np.maximum(((u - mean[:, None] * v) ** 2 / spectrum).mean(axis=1), 1e-14)
         evidence = -0.5 * (np.log(spectrum).sum(axis=1) + len(z) * np.log(signal))
-        evidence -= 0.5 * (np.log(length / typical) / SPREAD) ** 2
+        evidence -= 0.5 * np.log(length / typical) ** 2
         if noise_sd:  # only the ratio whose noise is the known one, in absolute terms
             at = int(np.argmin(np.abs(np.log(signal * NOISE_RATIOS) - 2 * np.log(noise_sd / size))))
         else:
@@ -107,7 +105,8 @@ def fit_scale(
             best = tuple(map(float, found))
     _, middle, sd, length, ratio = best
     sd *= size
-    ratio = max(min(noise_sd / sd, MOST_NOISE) ** 2, NOISE_RATIOS[0]) if noise_sd else ratio
+    # 1e6: a known noise sd counts as at most this many sd of the signal, so that its square stays finite
+    ratio = max(min(noise_sd / sd, 1e6) ** 2, NOISE_RATIOS[0]) if noise_sd else ratio
     most = sys.float_info.max
     shift = max(-most, min(unit * (float(y.mean()) + size * middle), most))
     return ProcessScale(shift, min(unit * sd, most), length, ratio)
@@ -118,7 +117,8 @@ def weights(yvar: Array, noise_var: float) -> Array | None:
     unknown = np.isnan(yvar)
     if unknown.all():
         return None
-    return np.where(unknown, 1.0, noise_var / np.maximum(yvar, LEAST_SHARE * noise_var))
+    # 1e-6: a told variance counts as at least this share of the common one: none outweighs a million others
+    return np.where(unknown, 1.0, noise_var / np.maximum(yvar, 1e-6 * noise_var))
 
 
 def grouped(X: Array, y: Array, weight: Array | None = None) -> tuple[Array, Array, Array]:

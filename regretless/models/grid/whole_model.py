@@ -20,7 +20,6 @@ from regretless.models.grid.scale import merged, weights
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-MOST_VALUES = 800  # with more values than this, close neighbours are averaged; a fit to 800 takes a few seconds
 CAUTION = 1.0  # sds taken off the mean of a recommendation: bumps between distant samples are not trusted
 
 
@@ -63,7 +62,8 @@ def whole_certificate(
 
 def _averaged(X: Array, y: Array, yvar: Array, noise_var: float) -> tuple[Array, Array, Array]:
     """Few enough points (m x d), values (m) and their variances (m, NaN unknown)."""
-    if len(y) <= MOST_VALUES:
+    most_values = 800  # with more values than this, close neighbours are averaged; a fit to 800 takes a few seconds
+    if len(y) <= most_values:
         return X, y, yvar
-    points, values, total = merged(X, y, MOST_VALUES, weights(yvar, noise_var))
+    points, values, total = merged(X, y, most_values, weights(yvar, noise_var))
     return points, values, noise_var / total

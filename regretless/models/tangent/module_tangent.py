@@ -16,7 +16,6 @@ else:
     torch = optional("torch", "torch")
 
 BUCKETS = 8192  # gradients of larger modules are hashed into this many numbers (Weinberger et al., ICML 2009)
-GRADIENT_ROWS = 64  # rows of per-sample gradients taken at once: the widest temporary holds 64 x p numbers
 
 
 class ModuleTangent:
@@ -82,10 +81,11 @@ class ModuleTangent:
 
     def factors(self, X: Tensor) -> Factors:
         """Gradients at these weights over the root of the norm, n x features."""
+        gradient_rows = 64  # rows of per-sample gradients taken at once: the widest temporary holds 64 x p numbers
         X = self.tensor(X)
         rows = [torch.zeros(0, self.features, dtype=torch.float64, device=self._device)]
-        for start in range(0, len(X), GRADIENT_ROWS):
-            made = self._gradients(self._parameters, X[start : start + GRADIENT_ROWS])
+        for start in range(0, len(X), gradient_rows):
+            made = self._gradients(self._parameters, X[start : start + gradient_rows])
             G = torch.cat([g.reshape(len(g), -1) for g in made.values()], dim=1)
             if self._hash is not None:
                 where, signs = self._hash

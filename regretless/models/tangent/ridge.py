@@ -28,7 +28,6 @@ SKETCH_BLOCK = 128  # rows per block of the sketch's moments: redoing one costs 
 NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # noise variances tried, by the mean prior variance; the first is none
 USUAL_NOISE = 1e-2  # the centre of the prior of the noise; its sd is 10, as a factor
 EVIDENCE_POINTS = 300  # the evidence is that of so many last values, which lie where the search is (docs/lab)
-MOST_UNEQUAL = 1e4  # a known noise variance counts as at most this many times the typical one, at least its inverse
 RAISES = 8  # times the diagonal is raised tenfold, from a rounding error upwards, before a factorisation gives up
 
 
@@ -225,12 +224,13 @@ def theory_nu(B: float, R: float, lam: float, alpha: float) -> float:
 
 def relative_noise(yvar: Array, size: int) -> Array | None:
     """Noise variances (n, NaN unknown) over the median of those known among the first `size`, n; None without any."""
+    most_unequal = 1e4  # a known noise variance counts as at most this many times the typical one, at least its inverse
     known = yvar[:size]
     known = known[known > 0]  # NaN is not
     if len(known) == 0:
         return None
     typical = float(np.median(known))
-    v = np.clip(yvar, typical / MOST_UNEQUAL, typical * MOST_UNEQUAL) / typical
+    v = np.clip(yvar, typical / most_unequal, typical * most_unequal) / typical
     return np.asarray(np.where(np.isnan(v), 1.0, v))
 
 
