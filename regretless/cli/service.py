@@ -11,15 +11,15 @@ from typing import Any
 import click
 
 from regretless import __version__
-from regretless.basics.extras import optional
-from regretless.cli.group import POSITIVE, main
+from regretless.basics.extras import masked, optional
+from regretless.cli.group import POSITIVE, STORAGES, main
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Where nobody but this machine can call."""
 
 
 @main.command()
-@click.option("--storage", required=True, type=click.Path(file_okay=False), help="Folder of the studies.")
+@click.option("--storage", required=True, help=f"Folder of the studies, or an Optuna storage: {STORAGES}.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
 @click.option("--tokens", type=click.Path(exists=True, dir_okay=False), help="File with a TOKEN or TOKEN STUDY a line.")
@@ -36,6 +36,7 @@ def serve(
     \b
     Examples:
       regretless serve --storage studies
+      regretless serve --storage sqlite:///study.db
       regretless serve --storage studies --host 0.0.0.0 --tokens tokens.txt
     """
     server: Any = optional("uvicorn", "serve")
@@ -46,11 +47,11 @@ def serve(
     if host not in LOOPBACK and not known:
         raise click.UsageError(f"--host {host} can be called from elsewhere: say who may by --tokens FILE")
     if standby:
-        click.echo(f"standing by for {storage}", err=True)
+        click.echo(f"standing by for {masked(storage)}", err=True)
     folder = Folder(storage, lost_after=lost_after, seconds=None if standby else 0.0)
     hosts = (*LOOPBACK, "[::1]") if host in LOOPBACK else ()
     app = http.app_of(folder, http.Rules(known, hosts, rate), version=__version__)
-    click.echo(f"serving {storage} at http://{host}:{port} (calls: /docs)", err=True)
+    click.echo(f"serving {masked(storage)} at http://{host}:{port} (calls: /docs)", err=True)
     try:
         # 120: how long a connection stays open that nobody uses: evaluations take their time
         server.run(

@@ -1,30 +1,41 @@
-"""`regretless ask`, `tell`, `best`, `outlook` and `verify`: a run that its user evaluates elsewhere."""
+"""`regretless ask`, `tell`, `best`, `outlook` and `verify`: a run that its user evaluates elsewhere, in a file or as a
+study of an Optuna storage."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
-from regretless.cli.group import COUNT, POSITIVE, SOME_FILE, main
+from regretless.basics.extras import optional
+from regretless.cli.group import COUNT, POSITIVE, SOME_FILE, STORAGES, main
 from regretless.cli.spaces import objective_option, objectives_named, space_of, space_options
 from regretless.optimizer import Optimizer
 from regretless.run.result import Result
+from regretless.serve.logs import shelf_at
 from regretless.serve.sheets import sheet_of, tell_sheet
 from regretless.serve.study import Study, Told, begin
 from regretless.serve.verify import verify as verified
+from regretless.serve.verify import verify_study
 from regretless.serve.words import outlook_json, summary
 from regretless.trial import Trial
 
+STORAGE = click.option("--storage", help=f"The Optuna storage of STUDY, which is then a name: {STORAGES}.")
+"""An option of every command of this file: where the run is, when it is in no file."""
+WAIT_SECONDS = 10.0
+"""How long a command waits for another one that writes to the same run."""
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 """An option of every command of this file."""
 
 
 @main.command()
-@click.argument("study", metavar="FILE", type=click.Path(dir_okay=False))
+@click.argument("study", metavar="FILE|STUDY")
+@STORAGE
 @click.option("-n", "n", default=1, show_default=True, type=COUNT, help="How many settings.")
 @space_options
 @click.option("--method", default="auto", help="A name from `regretless list`, for a run that begins.")
@@ -40,6 +51,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @AS_JSON
 def ask(
     study: str,
+    storage: str | None,
     n: int,
     maximize: bool,
     client: str,
@@ -56,7 +68,7 @@ def ask(
       regretless ask lab.npz -n 8 --csv > sheet.csv
     """
     seeded = options["seed"] is not None
-    with Study(study, _fresh(options, maximize), seeded=seeded) as run:
+    with opened(study, storage, _fresh(options, maximize), seeded=seeded) as run:
         trials = run.ask(n, client, _settings(run.optimizer, fixed))
         run.commit()
         if as_csv:
@@ -65,6 +77,36 @@ def ask(
         for trial in trials:
             facts = run.trial_json(trial)
             click.echo(json.dumps(facts) if as_json else _line(trial))
+
+
+@contextmanager
+def opened(study: str, storage: str | None, fresh: Optimizer | None = None, *, seeded: bool = True) -> Iterator[Study]:
+    """The run of a file, or of a storage, to write to."""
+    if storage is None:
+        with Study(study, fresh, seeded=seeded) as run:
+            yield run
+        return
+    shelf = shelf_at(storage, WAIT_SECONDS)
+    try:
+        yield Study(shelf.log(study), fresh, seeded=seeded)
+    finally:
+        shelf.close()
+
+
+def stored(study: str, storage: str | None) -> Optimizer:
+    """The run of a file, or of a storage, to look at; there it may be anybody's study."""
+    if storage is not None:
+        found: Optimizer = optional("regretless.doors.optuna.log", "optuna").run_of(storage, study)
+        return found
+    if not Path(study).is_file():
+        raise ValueError(f"there is no file {study}; a study of an Optuna storage is named with --storage URL")
+    return Optimizer.load(study)
+
+
+def has_run(storage: str, study: str) -> bool:
+    """Whether a study of a storage was asked and told by `ask`, `tell` or the service."""
+    found: bool = optional("regretless.doors.optuna.log", "optuna").has_run(storage, study)
+    return found
 
 
 def _fresh(options: dict[str, Any], maximize: bool) -> Optimizer | None:
@@ -104,7 +146,8 @@ def read_value(parameter: Any, text: str) -> Any:
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
-@click.argument("study", metavar="FILE", type=click.Path(dir_okay=False))
+@click.argument("study", metavar="FILE|STUDY")
+@STORAGE
 @click.argument("numbers", nargs=-1, type=float, metavar="[NUMBER] [VALUE]...")
 @click.option("--var", type=click.FloatRange(0), help="The variance of the noise in the value.")
 @click.option(
@@ -122,6 +165,7 @@ def read_value(parameter: Any, text: str) -> Any:
 @AS_JSON
 def tell(
     study: str,
+    storage: str | None,
     numbers: Sequence[float],
     constraints: Sequence[float],
     failed: bool,
@@ -144,12 +188,13 @@ def tell(
       regretless tell lab.npz 3 0.28 --correct
       regretless tell lab.npz --params ph=5.5 --params minutes=30 0.64
       regretless tell lab.npz --csv sheet.csv
+      regretless tell lab 3 0.82 --storage sqlite:///study.db
     """
     if sum((again, correct, withdraw)) > 1:
         raise click.UsageError("--again, --correct and --withdraw exclude each other")
     facts = {name: fact for name, fact in facts.items() if fact is not None}
     facts |= {"constraints": list(constraints)} if constraints else {}
-    with Study(study) as run:
+    with opened(study, storage) as run:
         if sheet is not None:
             told = tell_sheet(run, sheet)
         else:
@@ -187,47 +232,53 @@ def _ended(trial: Trial) -> str:
 
 
 @main.command()
-@click.argument("study", metavar="FILE", type=SOME_FILE)
+@click.argument("study", metavar="FILE|STUDY")
+@STORAGE
 @AS_JSON
-def best(study: str, as_json: bool) -> None:
+def best(study: str, storage: str | None, as_json: bool) -> None:
     """Prints the recommended setting of a run, and what is known of it.
 
     \b
     Example:
       regretless best lab.npz --json
     """
-    result = Result.of(Optimizer.load(study))
+    result = Result.of(stored(study, storage))
     click.echo(json.dumps(summary(result)) if as_json else str(result))
     if not any(t.value is not None for t in result.trials):
         sys.exit(1)
 
 
 @main.command()
-@click.argument("study", metavar="FILE", type=SOME_FILE)
+@click.argument("study", metavar="FILE|STUDY")
+@STORAGE
 @AS_JSON
-def outlook(study: str, as_json: bool) -> None:
+def outlook(study: str, storage: str | None, as_json: bool) -> None:
     """Prints what can still be gained, as far as it is known.
 
     \b
     Example:
       regretless outlook lab.npz
     """
-    found = outlook_json(Optimizer.load(study))
+    found = outlook_json(stored(study, storage))
     click.echo(json.dumps(found) if as_json else found["words"])
 
 
 @main.command()
-@click.argument("study", metavar="FILE", type=SOME_FILE)
+@click.argument("study", metavar="FILE|STUDY")
+@STORAGE
 @click.option("--every", default=1, show_default=True, type=COUNT, help="Only every so many-th proposal.")
 @AS_JSON
-def verify(study: str, every: int, as_json: bool) -> None:
+def verify(study: str, storage: str | None, every: int, as_json: bool) -> None:
     """Makes every proposal of a run anew and says how many are equal bit for bit. The exit code is 1 where one is not.
 
     \b
     Example:
       regretless verify run.npz
     """
-    found = verified(study, every=every)
+    if storage is None or has_run(storage, study):
+        found = verified(stored(study, storage), every=every)
+    else:  # of a sampler's study
+        found = verify_study(storage, study, every=every)
     click.echo(json.dumps(found.to_json()) if as_json else str(found))
     if found.different:
         sys.exit(1)

@@ -267,7 +267,7 @@ def _add_pages(app: FastAPI) -> None:
 def view_of(owner: Owner) -> View:
     """What those who watch a study see."""
     if owner.view is None:
-        owner.view = View(lambda: owner.study.optimizer, owner.study.path.stem, owner.under_way)
+        owner.view = View(lambda: owner.study.optimizer, owner.study.name, owner.under_way)
     return owner.view
 
 

@@ -1,7 +1,7 @@
-"""`Study`: the file of a run, asked and told from outside.
+"""`Study`: a run that is kept, asked and told from outside.
 
-What a shell command, the service and the tools of agents do to a run is here, once. A `Study` holds the lease of its
-file; nothing is in the file before `commit`, and everything is after it.
+What a shell command, the service and the tools of agents do to a run is here, once. Nothing is in the log before
+`commit`, and everything is after it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from regretless.files.checkpoint import LEAST_LINES, Checkpoint
 from regretless.optimizer import Optimizer
-from regretless.serve.lease import Lease
+from regretless.serve.logs import FileLog, Log
 from regretless.serve.words import trial_json
 from regretless.space import Space
 from regretless.trial import Trial
@@ -24,29 +23,19 @@ Told: TypeAlias = float | Sequence[float] | Mapping[str, float] | None
 
 
 class Study:
-    """A run whose file this process owns.
+    """A run that this process owns.
 
     Args:
-        path: the file of the run.
-        fresh: the run to begin where there is no file yet; without one a missing file raises ValueError.
-        seeded: whether the seed of `fresh` was asked for; a drawn one says nothing against the file's.
-        seconds: how long to wait for another process that owns the file.
-        lines: see `Checkpoint`.
+        log: where the run is kept, or the path of its file.
+        fresh: the run to begin where there is none yet; without one a missing run raises ValueError.
+        seeded: whether the seed of `fresh` was asked for; a drawn one says nothing against that of the log.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        fresh: Optimizer | None = None,
-        *,
-        seeded: bool = True,
-        seconds: float | None = 10.0,
-        lines: int = LEAST_LINES,
-    ) -> None:
-        self.path, self._lines = Path(path), lines
-        if fresh is None and not self.path.is_file():
-            raise ValueError(f"there is no run {path}; say its parameters to begin one")
-        self._lease = Lease(self.path, seconds)
+    def __init__(self, log: Log | str | Path, fresh: Optimizer | None = None, *, seeded: bool = True) -> None:
+        if isinstance(log, str | Path) and fresh is None and not Path(log).is_file():
+            raise ValueError(f"there is no run {log}; say its parameters to begin one")
+        self.log: Log = FileLog(log) if isinstance(log, str | Path) else log
+        self.name = self.log.name
         try:
             self._open(fresh, seeded)
         except BaseException:
@@ -54,15 +43,15 @@ class Study:
             raise
 
     def _open(self, fresh: Optimizer | None, seeded: bool) -> None:
-        self.file = Checkpoint(self.path, lines=self._lines)
-        if self.path.is_file():
-            self.optimizer = Optimizer.load(self.path)
+        stored = self.log.read()
+        if stored is None and fresh is None:
+            raise ValueError(f"there is no run {self.name}; say its parameters to begin one")
+        if stored is not None:
+            self.optimizer = stored
             if fresh is not None:
                 self.check(fresh, seeded=seeded)
-            self.file.go_on_from(self.optimizer.book)
         elif fresh is not None:
-            self.optimizer = fresh
-            self.optimizer.save(self.file)
+            self.optimizer = self.log.begin(fresh)
         self.clients: dict[int, str] = {}
         """Who evaluates each pending trial, where it was given to somebody."""
         self.open: dict[str, list[int]] = {}
@@ -80,7 +69,7 @@ class Study:
         stored = self.optimizer.task
         asked = fresh.task if seeded else replace(fresh.task, seed=stored.seed)
         if differs := stored.differs_from(asked):
-            raise ValueError(f"{self.path.name} belongs to another run: {differs}")
+            raise ValueError(f"{self.name} belongs to another run: {differs}")
 
     def __enter__(self) -> Study:
         return self
@@ -89,16 +78,16 @@ class Study:
         self.close()
 
     def close(self) -> None:
-        """Gives the file back."""
-        self._lease.close()
+        """Gives the log back."""
+        self.log.close()
 
     def reload(self) -> None:
-        """Goes back to what the file holds."""
+        """Goes back to what the log holds."""
         self._open(None, True)
 
     def commit(self) -> None:
         """Writes what has happened; when this returns it is on the disk."""
-        self.optimizer.save(self.file)
+        self.log.write(self.optimizer)
 
     # -- asking
 
@@ -172,7 +161,8 @@ class Study:
         return self.tell(trial.number, value, **facts)
 
     def reopen(self, number: int) -> None:
-        """Takes back what was told of a trial; the file is then written whole."""
+        """Takes back what was told of a trial, which is then pending again."""
+        self.log.check_corrections()
         self.optimizer.book.reopen(self._trial(number).number)
         self.ready.append(number)
 

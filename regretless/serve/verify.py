@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regretless.basics.extras import optional
 from regretless.files.book import Book, as_seen, empty_history, with_earlier
 from regretless.history import History
 from regretless.optimizer import Optimizer, proposal
@@ -26,7 +27,8 @@ class Verdict:
     different: tuple[int, ...]
     """The numbers of the trials whose point is another one."""
     given: int
-    """Trials whose setting, or a part of it, was somebody's own, or whose history was corrected later."""
+    """Trials of which nothing can be said: their setting, or a part of it, was somebody's own, their history was
+    corrected later or, in a study of several workers, is not known."""
 
     @property
     def proposals(self) -> int:
@@ -35,7 +37,7 @@ class Verdict:
 
     def __str__(self) -> str:
         words = f"{self.equal} of {self.proposals} proposals are equal bit for bit"
-        words += f"; {self.given} settings were given" if self.given else ""
+        words += f"; {self.given} settings were given, or made beside others" if self.given else ""
         if self.different:
             words += f"; different are those of the trials {', '.join(map(str, self.different[:10]))}"
             words += ", ..." if len(self.different) > 10 else ""
@@ -67,6 +69,19 @@ def verify(run: str | Path | Optimizer, *, every: int = 1) -> Verdict:
             same = proposal(task, fresh, history, trial.number).tobytes() == trial.unit.tobytes()
             equal += same
             different += [] if same else [trial.number]
+    return Verdict(equal, tuple(different), given)
+
+
+def verify_study(storage: str, study: str, *, every: int = 1) -> Verdict:
+    """The same for a study that `regretless tune --storage` made, whose trials follow from those before them."""
+    audit = optional("regretless.doors.optuna.audit", "optuna")
+    equal, different, given = 0, [], 0
+    for number, same in audit.audited(storage, study):
+        if same is None:
+            given += 1
+        elif number % every == 0:
+            equal += same
+            different += [] if same else [number]
     return Verdict(equal, tuple(different), given)
 
 

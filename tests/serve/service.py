@@ -20,15 +20,15 @@ def free_port() -> int:
 
 
 class Service:
-    """`regretless serve` on a folder; `kill` ends it as a power cut does, `start` begins it again."""
+    """`regretless serve` on a folder, or a storage; `kill` ends it as a power cut does, `start` begins it again."""
 
-    def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
-        self.port, self.options, self.folder = port or free_port(), options, folder
+    def __init__(self, folder: Path, *options: str, port: int = 0, storage: str = "") -> None:
+        self.port, self.options, self.storage = port or free_port(), options, storage or str(folder)
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = open(folder.parent / f"{folder.name}-{self.port}.log", "ab")  # noqa: SIM115
 
     def start(self, *options: str, wait: bool = True) -> Service:
-        line = [sys.executable, "-m", "regretless", "serve", "--storage", str(self.folder), "--port", str(self.port)]
+        line = [sys.executable, "-m", "regretless", "serve", "--storage", self.storage, "--port", str(self.port)]
         self.process = subprocess.Popen([*line, *self.options, *options], stderr=self.log, env=dict(os.environ))
         until = time.monotonic() + 60
         while wait and not self.answers():

@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 import regretless as rg
+from regretless.doors.optuna.log import run_of
 from regretless.optimizer import Optimizer
 from regretless.serve.client import ServiceError, Study
 from regretless.serve.verify import verify
 
 pytest.importorskip("fastapi")
+pytest.importorskip("optuna")
 pytest.importorskip("uvicorn")
 
 from service import Service
@@ -86,8 +88,8 @@ def test_one_client_gets_the_points_of_minimize_however_often_the_service_is_kil
     assert verify(tmp_path / "s" / "m.npz").equal == 17
 
 
-def crowd_killed(folder: Path, clients: int, kills: int) -> None:
-    """Clients work while the service is killed so often; then everything that was answered must be in the file."""
+def crowd_killed(folder: Path, clients: int, kills: int, *, method: str = "random", storage: str = "") -> None:
+    """Clients work while the service is killed so often; then everything that was answered must be in the log."""
     asked: dict[int, dict] = {}
     told: dict[int, float] = {}
     lock, stop, errors = threading.Lock(), threading.Event(), []
@@ -107,8 +109,8 @@ def crowd_killed(folder: Path, clients: int, kills: int) -> None:
         except BaseException as error:
             errors.append(error)
 
-    with Service(folder) as service:
-        Study(service.url, "m").create(TABLES, seed=3, method="random")
+    with Service(folder, storage=storage) as service:
+        Study(service.url, "m").create(TABLES, seed=3, method=method)
         threads = [threading.Thread(target=work, args=(service.url, k)) for k in range(clients)]
         for thread in threads:
             thread.start()
@@ -122,8 +124,7 @@ def crowd_killed(folder: Path, clients: int, kills: int) -> None:
             thread.join()
         service.kill()
     assert not errors
-    path = folder / "m.npz"
-    optimizer = Optimizer.load(path)
+    optimizer = run_of(storage, "m") if storage else Optimizer.load(folder / "m.npz")
     assert len(told) > 10 * kills / 5
     for number, params in asked.items():
         assert optimizer.trials[number].params == params
@@ -133,7 +134,8 @@ def crowd_killed(folder: Path, clients: int, kills: int) -> None:
     assert len(set(optimizer.book.ended)) == len(optimizer.book.ended)
     units = [t.unit.tobytes() for t in optimizer.trials]
     assert len(set(units)) == len(units)
-    found = verify(path)
+    found = verify(optimizer)
+    print(f"{kills} kills, {len(asked)} trials asked, {len(told)} told; {found}")
     assert (found.different, found.given) == ((), 0)
 
 
@@ -141,10 +143,18 @@ def test_nothing_is_lost_doubled_or_changed_by_kills(tmp_path) -> None:
     crowd_killed(tmp_path / "s", clients=6, kills=4)
 
 
+def test_the_same_holds_for_a_study_of_optuna(tmp_path) -> None:
+    crowd_killed(tmp_path / "s", clients=4, kills=3, storage=f"sqlite:///{tmp_path}/s.db")
+
+
 @pytest.mark.hostile
-@pytest.mark.timeout(3600)
-def test_nothing_is_lost_doubled_or_changed_by_two_hundred_kills(tmp_path) -> None:
-    crowd_killed(tmp_path / "s", clients=12, kills=200)
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("method", "storage", "kills"), [("auto", "", 200), ("random", "sqlite:///s.db", 60)])
+def test_nothing_is_lost_doubled_or_changed_by_many_kills(
+    tmp_path, monkeypatch, method: str, storage: str, kills: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    crowd_killed(tmp_path / "s", clients=8, kills=kills, method=method, storage=storage)
 
 
 def test_a_stand_by_takes_over_and_a_second_owner_is_refused(tmp_path) -> None:

@@ -13,6 +13,7 @@ import regretless as rg
 from regretless.cli import main
 from regretless.optimizer import Optimizer
 from regretless.serve.lease import Lease
+from regretless.serve.logs import FileLog
 from regretless.serve.study import Study, begin
 from regretless.serve.verify import verify
 
@@ -201,10 +202,10 @@ def test_a_file_has_one_owner_and_the_next_takes_over_when_it_dies(tmp_path) -> 
     assert other.stdout is not None
     other.stdout.readline()
     with pytest.raises(BlockingIOError, match=f"run.npz is in use by process {other.pid}"):
-        Study("run.npz", seconds=0.2)
+        FileLog("run.npz", seconds=0.2)
     other.kill()
     other.wait()
-    with Study("run.npz", seconds=5):
+    with Study(FileLog("run.npz", seconds=5)):
         pass
     Lease("run.npz").close()
 
