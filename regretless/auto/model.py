@@ -24,10 +24,6 @@ from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-LABELS_TESTED = 10
-"""The values after which a finite space, or one with labels, is tested whatever the fit says: labels explain any noise,
-each combination by itself, and the model then sees none."""
-
 
 class Model(GPMethod):
     """An exact Gaussian process, asked by `exact_step` or `noisy_step`.
@@ -76,7 +72,9 @@ class Model(GPMethod):
     def _wants_probe(self, history: History, gp: GP) -> bool:
         """Whether noise is to be looked for: nothing has settled the question, nor will a pending point."""
         stated = self.known_noise is not None or history.noise_bound > 0
-        suspected = noise_shows(gp) or (self._labelled and len(history) >= LABELS_TESTED)
+        # 10: the values after which a finite space, or one with labels, is tested whatever the fit says: labels explain
+        # any noise, each combination by itself, and the model then sees none
+        suspected = noise_shows(gp) or (self._labelled and len(history) >= 10)
         if stated or self.evidence(history).settled or not suspected:
             return False
         return not any(history.is_settled(x) for x in history.pending)

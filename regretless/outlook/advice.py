@@ -28,35 +28,18 @@ from regretless.outlook.forecast import shown
 from regretless.space import Space
 from regretless.space.parameters import Array, Choice, Float, Int
 
-ON_BOUND = 0.02
-"""A value counts as lying on a bound within this share of the range."""
-INSIDE = 0.15
-"""How far inside the range the model is asked whether it is worse there."""
-BEYOND = 0.1
-"""How far outside the range the model is asked what it expects there, as a share of it."""
 PLAIN = 1.645
 """Standard deviations of a difference from which it is taken to be there: one-sided, 19 of 20."""
-LEAST_PER_PARAMETER = 4
-"""Values per parameter from which the model is asked."""
 SLICES, PER_SLICE = 16, 48
 """Parts of a range that are judged, and settings with a value in each."""
 HARDLY = 0.05
 """A parameter hardly matters when moving it changes the value by less than this share of what another one does."""
 PLACES, STEPS = 24, 7
 """Settings at which a parameter is moved, and the most positions that it is moved to."""
-CLEARLY = 0.02
-"""A bound is named when the value there is better by this share of the reach than inside."""
-RARE = 0.001
-"""The chance below which failures are taken to lie together, all parameters and both sides counted."""
-FINE, MOST_REPEATS = 0.1, 5
-"""How small, as a share of the spread of the values, the error of a mean should be, and the most repetitions that are
-advised."""
 LEAST_FAILURES, MOST_OF_THEM = 3, 0.8
 """Failures that there must be, and the share of them that lies in the part that is named."""
 SIDES: dict[str, Any] = {">=": np.greater_equal, "<=": np.less_equal}
 """The parts of a range of numbers."""
-MOST_DIM, MOST_VALUES = 20, 600
-"""Coordinates and values up to which the model is asked."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +75,9 @@ class Known:
     def asks_model(self) -> bool:
         """Whether there are enough values for a model, and not too many."""
         n, d = self.estimates.X.shape
-        return LEAST_PER_PARAMETER * d <= n <= MOST_VALUES and d <= MOST_DIM and bool(np.ptp(self.estimates.y) > 0)
+        # 4: values per parameter from which the model is asked
+        # 20, 600: coordinates and values up to which the model is asked
+        return 4 * d <= n <= 600 and d <= 20 and bool(np.ptp(self.estimates.y) > 0)
 
 
 def advice_on(run: Known) -> tuple[Advice, ...]:
@@ -116,13 +101,17 @@ def on_bounds(run: Known) -> list[Advice]:
         u = float(run.best[i])
         width = 0.5 / run.estimates.cube.axes[i].levels if run.estimates.cube.axes[i].levels else 0.0
         for side, word in ((0.0, "smallest"), (1.0, "largest")):
-            if abs(u - side) > max(ON_BOUND, 1.01 * width):
+            # 0.02: A value counts as lying on a bound within this share of the range
+            if abs(u - side) > max(0.02, 1.01 * width):
                 continue
             inwards = 1.0 if side == 0.0 else -1.0
-            near, far = _moved(run, i, side), _moved(run, i, side + inwards * INSIDE, snap=True)
+            # 0.15: how far inside the range the model is asked whether it is worse there
+            near, far = _moved(run, i, side), _moved(run, i, side + inwards * 0.15, snap=True)
             ahead, sd = _difference(run, far, near)
-            if ahead > PLAIN * sd and ahead > CLEARLY * _reach(run):
-                more, more_sd = _difference(run, near, _moved(run, i, side - inwards * BEYOND))
+            # 0.02: A bound is named when the value there is better by this share of the reach than inside
+            if ahead > PLAIN * sd and ahead > 0.02 * _reach(run):
+                # 0.1: how far outside the range the model is asked what it expects there, as a share of it
+                more, more_sd = _difference(run, near, _moved(run, i, side - inwards * 0.1))
                 gain = run.estimates.gp.scale * more
                 expects = (
                     f"the model expects about {shown(gain)} more a tenth of the range beyond it"
@@ -226,7 +215,9 @@ def noise(run: Known) -> list[Advice]:
     if not squares:
         return []
     sd = math.sqrt(squares / spare)
-    k = int(np.clip(math.ceil((sd / (FINE * run.estimates.bend[1])) ** 2), 2, MOST_REPEATS))
+    # 0.1, 5: how small, as a share of the spread of the values, the error of a mean should be, and the most repetitions
+    # that are advised
+    k = int(np.clip(math.ceil((sd / (0.1 * run.estimates.bend[1])) ** 2), 2, 5))
     return [
         Advice(
             "noise",
@@ -268,7 +259,8 @@ def failures(run: Known) -> list[Advice]:
     if f < LEAST_FAILURES or n < LEAST_FAILURES or not tries:
         return []
     chance, lost, kept, u, sign, name, i = min(tries, key=itemgetter(0))
-    if chance * len(tries) > RARE or lost < LEAST_FAILURES or lost < MOST_OF_THEM * f:
+    # 0.001: the chance below which failures are taken to lie together, all parameters and both sides counted
+    if chance * len(tries) > 0.001 or lost < LEAST_FAILURES or lost < MOST_OF_THEM * f:
         return []
     edge = run.space.decode(run.failed[np.argmin(np.abs(run.failed[:, i] - u))]).get(name)
     return [

@@ -42,8 +42,6 @@ DRAWS = 2048
 """Functions drawn together, for the chances of many settings."""
 CHEAPER = 0.8
 """A setting counts as cheaper from this share of the cost on: durations differ by themselves."""
-MOST_COMPARED = 200
-"""Settings that may be rivals, the best by their means."""
 
 
 @dataclass(frozen=True)
@@ -324,12 +322,9 @@ class Estimates:
         middle, span = self.bend
         if not span > 1e-12 * abs(middle):
             return np.asarray(seen)
-        deep = np.minimum(np.maximum(middle - seen, 0.0) / span, MOST_EXPANDED)
+        # 300.0: the logarithm of what the compression is undone by at most: beyond it floats end
+        deep = np.minimum(np.maximum(middle - seen, 0.0) / span, 300.0)
         return np.asarray(np.where(seen < middle, middle - span * np.expm1(deep), seen))
-
-
-MOST_EXPANDED = 300.0
-"""The logarithm of what the compression is undone by at most: beyond it floats end."""
 
 
 def _lower(C: Array, jitter: float) -> tuple[Array, int]:
@@ -384,7 +379,8 @@ def rivals_of(estimates: Estimates, recommended: Array, candidates: Sequence[Can
         return Rivals((), own)
     X = np.array([c.unit for c in others])
     level = estimates.gp.mean_at(X) if estimates.noisy else np.array([estimates.known(x).mean() for x in X])
-    kept = np.argsort(-level, kind="stable")[:MOST_COMPARED]
+    # 200: settings that may be rivals, the best by their means
+    kept = np.argsort(-level, kind="stable")[:200]
     draws = estimates.drawn(np.concatenate([recommended[None], X[kept]]))
     top = draws.max(axis=1, keepdims=True)
     best = ((draws == top) / (draws == top).sum(axis=1, keepdims=True)).mean(axis=0)

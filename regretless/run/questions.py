@@ -30,9 +30,6 @@ from regretless.outlook.forecast import TABLE
 from regretless.run.result import Result
 from regretless.space.parameters import Array
 
-LEAST_SECONDS = 0.1
-"""Shorter durations differ by themselves, and say nothing of a setting."""
-
 
 def compare(a: Any, b: Any, *, within: Any = None) -> Comparison:
     """The probability that b is better than a, and by how much, from values, told variances, repetitions and the model.
@@ -118,7 +115,8 @@ def _setting(run: Optimizer, given: Any, name: str) -> tuple[str, Array]:
 def _candidate(run: Optimizer, unit: Array, trials: Sequence[Trial]) -> Candidate:
     """An evaluated setting, with what its trials cost on average; where no costs were told, how long they took."""
     took = _mean([t.seconds for t in trials])
-    cost = _mean([t.cost for t in trials]) or (took if took is not None and took >= LEAST_SECONDS else None)
+    # 0.1: shorter durations differ by themselves, and say nothing of a setting
+    cost = _mean([t.cost for t in trials]) or (took if took is not None and took >= 0.1 else None)
     numbers = tuple(run.book.record.number_of(t) for t in trials)
     return Candidate(unit, numbers, dict(trials[0].given), cost)
 

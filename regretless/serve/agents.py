@@ -35,8 +35,6 @@ on pays: read its "words". Do not invent settings or values: ask and tell keep t
 """What an agent is told of the tools as a whole."""
 AGENT = "agent"
 """The client that asks: its open trials come again until they are told."""
-MOST_ASKED = 100
-"""Trials of one ask."""
 
 Name = Annotated[str, Field(description="the study's name: letters, digits, - and _")]
 Space = Annotated[
@@ -134,9 +132,10 @@ def _add_search(server: MCPServer, studies: Studies) -> None:
 
     @server.tool()
     @sentences
+    # 100: trials of one ask
     def ask(
         study: Name,
-        n: Annotated[int, Field(ge=1, le=MOST_ASKED, description="how many settings, open ones included")] = 1,
+        n: Annotated[int, Field(ge=1, le=100, description="how many settings, open ones included")] = 1,
         fixed: Annotated[dict[str, Any] | None, Field(description="values to propose the others for")] = None,
     ) -> dict[str, Any]:
         """The next settings to evaluate. Settings that you were given and have not told come first."""

@@ -41,10 +41,6 @@ MOST_PARAMETERS = 2000
 """Parameters of a space: its model takes seconds for an ask beyond."""
 RATE = 2000.0
 """Requests a second that one address may send, on average over a second."""
-WATCHED_SECONDS = 1.0
-"""How often those who watch are told of news."""
-ASK_SECONDS = 300.0
-"""How long an ask waits for its trials before it says that it should be sent again."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -298,13 +294,15 @@ async def _news(changes: Callable[[], int | None], view: View, request: Request)
         if now != seen:
             seen = now
             yield f"data: {json.dumps(await asyncio.to_thread(view.state))}\n\n"
-        await asyncio.sleep(WATCHED_SECONDS)
+        # 1.0: how often those who watch are told of news
+        await asyncio.sleep(1.0)
 
 
 async def _answer(future: Future[Any]) -> Any:
     """What the owner of a study answers; what was wrong in the request is said in its sentence."""
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(future), ASK_SECONDS)
+        # 300.0: how long an ask waits for its trials before it says that it should be sent again
+        return await asyncio.wait_for(asyncio.wrap_future(future), 300.0)
     except TimeoutError:
         raise HTTPException(503, "no trial was ready in time; send the ask again") from None
     except (ValueError, TypeError) as error:

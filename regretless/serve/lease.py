@@ -11,9 +11,6 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-POLL_SECONDS = 0.05
-"""How often a process that waits looks whether the lock is free."""
-
 
 class Lease:
     """Holds the lock of a path until it is closed; raises BlockingIOError when somebody else holds it for too long.
@@ -35,7 +32,8 @@ class Lease:
             file.close()
             if deadline is not None and time.monotonic() >= deadline:
                 raise BlockingIOError(f"{path} is in use by process {owner}; end that one first, or work through it")
-            time.sleep(POLL_SECONDS)
+            # 0.05: how often a process that waits looks whether the lock is free
+            time.sleep(0.05)
         self._file = file
         file.truncate(0)
         file.write(str(os.getpid()).encode())

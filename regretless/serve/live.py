@@ -20,8 +20,6 @@ from regretless.trial import Trial, last_line
 
 MOST_RUNNING, MOST_ERRORS = 50, 10
 """Trials under way, and different errors, that are shown; a thousand would hide the rest."""
-OUTLOOK_SECONDS, OUTLOOK_SHARE = 5.0, 50.0
-"""The outlook is computed anew at most so often, and its computing takes at most a fiftieth of the time."""
 UnderWay = Callable[[], Mapping[int, tuple[str, float | None]]]
 
 
@@ -72,7 +70,9 @@ class View:
     def _said(self, optimizer: Optimizer, done: int) -> str:
         """The outlook in words; it is computed now and then, because that may take as long as a proposal."""
         now = time.monotonic()
-        if done and done != self._at and now - self._looked > max(OUTLOOK_SECONDS, OUTLOOK_SHARE * self._took):
+        # 5.0, 50.0: the outlook is computed anew at most so often, and its computing takes at most a fiftieth of the
+        # time
+        if done and done != self._at and now - self._looked > max(5.0, 50.0 * self._took):
             self._outlook, self._at = outlook_json(optimizer)["words"], done
             self._looked = time.monotonic()
             self._took = self._looked - now

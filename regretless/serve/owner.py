@@ -25,14 +25,6 @@ from regretless.serve.live import View
 from regretless.serve.study import Study, Told
 from regretless.trial import Trial
 
-AHEAD_SCALE, AHEAD_MOST = 4096, 256
-"""With p trials under way p * p / 4096 proposals are made ahead, at most so many: fewer than 64 clients get each
-proposal with all values that are known, and a thousand do not wait for a model that is fitted for a second or two."""
-LOOK_SECONDS = 1.0
-"""How often it is looked whether a client is lost."""
-SWITCH_SECONDS = 0.001
-"""How long one thread may hold the interpreter while others wait for it: a proposal must not hold up an answer."""
-
 
 @dataclass(eq=False)
 class Ask:
@@ -53,7 +45,9 @@ class Owner:
     """
 
     def __init__(self, study: Study, *, lost_after: float = 3600.0) -> None:
-        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+        # 0.001: how long one thread may hold the interpreter while others wait for it: a proposal must not hold up an
+        # answer
+        sys.setswitchinterval(min(sys.getswitchinterval(), 0.001))
         self.study, self.lost_after = study, lost_after
         self.heard: dict[str, float] = {}
         """When each client was last heard of, by this process's clock."""
@@ -194,7 +188,8 @@ class Owner:
     def _lost(self, client: str) -> Trial | None:
         """A trial of a client that is lost, given to another one."""
         now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS:
+        # 1.0: how often it is looked whether a client is lost
+        if now - self._looked < 1.0:
             return None
         limit = now - self.lost_after
         for other, numbers in self.study.open.items():
@@ -222,7 +217,10 @@ class Owner:
 
     def _tell_thinker(self) -> None:
         missing = sum(ask.n - len(ask.found) for ask in self._waiting)
-        ahead = min(len(self.study.clients) ** 2 // AHEAD_SCALE, AHEAD_MOST)
+        # 4096, 256: with p trials under way p * p / 4096 proposals are made ahead, at most so many: fewer than 64
+        # clients get each proposal with all values that are known, and a thousand do not wait for a model that is
+        # fitted for a second or two
+        ahead = min(len(self.study.clients) ** 2 // 4096, 256)
         with self._thinker_wakes:
             self._wanted = missing + ahead - len(self.study.ready) - self._making
             self._thinker_wakes.notify()

@@ -33,12 +33,8 @@ from regretless.space.parameters import Choice
 
 MEASURES = "last, time, regex:PATTERN or file:PATH"
 """How `measure` is written, for messages."""
-KEPT = 1 << 20
-"""Bytes of the end of an output in which the value is looked for."""
 SHOWN = 2000
 """Letters of the end of an output that the error of a failed trial keeps."""
-PATIENCE = 3.0
-"""Seconds that a process group has to end by itself once it is asked to."""
 NAMED = ("value", "var", "constraints", "cost")
 """The entries of a JSON object that a command may print, beside those of its objectives; others are its own affair."""
 
@@ -201,7 +197,8 @@ class Program:
         if self.kind == "file" and self._written(place.folder) in (None, written):
             raise EvaluationError(f"the command did not write {self.detail}")
         said = self._file(place.folder).read_text(errors="replace") if self.kind == "file" else ""
-        text = said or _tail(place.out, KEPT, begun)
+        # 1 << 20: bytes of the end of an output in which the value is looked for
+        text = said or _tail(place.out, 1 << 20, begun)
         return value_of(text, self.detail if self.kind == "regex" else "", self.objectives)
 
     def _run(
@@ -244,7 +241,8 @@ class Program:
         except subprocess.TimeoutExpired:
             _signal(process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE)
+                # 3.0: seconds that a process group has to end by itself once it is asked to
+                process.wait(3.0)
             raise EvaluationError(f"{self._called(line)} took longer than {self.timeout:g} s and was ended") from None
         finally:
             _signal(process.pid, signal.SIGKILL)

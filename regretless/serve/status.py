@@ -14,10 +14,6 @@ from regretless.run.result import Result
 from regretless.serve.words import number, plain
 from regretless.trial import last_line
 
-SMALL = 0.01
-"""The share of the distance from the median value to the best one that counts as a gain, where nobody says what
-does."""
-
 
 def status(optimizer: Optimizer, *, gain: float | None = None, trials: int = USUAL_TRIALS) -> dict[str, Any]:
     """How a run stands, and whether to go on: numbers, and sentences that say the same.
@@ -80,7 +76,9 @@ def gain_that_counts(optimizer: Optimizer, noise: float | None) -> tuple[float, 
     """The smallest improvement that means something by the values alone, and which it is, in words."""
     sign = optimizer.task.sign
     values = sign * np.array([t.value for t in optimizer.trials if t.feasible and t.value is not None])
-    small = SMALL * float(values.max() - np.median(values)) if len(values) else 0.0
+    # 0.01: the share of the distance from the median value to the best one that counts as a gain, where nobody says
+    # what does
+    small = 0.01 * float(values.max() - np.median(values)) if len(values) else 0.0
     if noise is not None and noise > small:
         return noise, "the noise of one value"
     return small, "a hundredth of the distance from the median value to the best one"
