@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 from outlook_records import KINDS, NOISE, STREAM, _spread
-from scipy.special import ndtr
+from scipy.special import ndtr, stdtr, stdtrit
 
 from regretless.basics.streams import keyed_generator
 from regretless.optimizer import Optimizer
 from regretless.outlook import estimates as module
-from regretless.outlook.estimates import SURE, estimates_of
+from regretless.outlook.estimates import SURE, TAIL, estimates_of
 from regretless.space.parameters import Array
 
 FAMILIES = (
@@ -101,7 +101,7 @@ def chosen(z: Array, won: Array, weight: Array) -> float:
     grid = np.arange(0.8, 2.5, 0.02)
 
     def excess(k: float) -> float:
-        p = ndtr(np.abs(z) / k)
+        p = stdtr(TAIL, np.abs(z) / k)
         right = np.where(z > 0, won, 1 - won)
         band = (p > SURE - 0.05) & (p < SURE + 0.05)
         return abs(float(np.average(right[band] - p[band], weights=weight[band])))
@@ -111,6 +111,7 @@ def chosen(z: Array, won: Array, weight: Array) -> float:
 
 def judged(rows: list[dict[str, Any]]) -> str:
     """The tables."""
+    rows = [row for row in rows if row.get("shows", True)]
     z = np.concatenate([row["z"] for row in rows])
     won = np.concatenate([row["won"] for row in rows])
     family = np.concatenate([[row["family"]] * len(row["z"]) for row in rows])
@@ -122,8 +123,8 @@ def judged(rows: list[dict[str, Any]]) -> str:
     lines = [f"{len(rows)} moments, {len(z)} comparisons, {len(names)} families; factor {ship:.2f} "
              f"(without a family {min(k.values()):.2f} to {max(k.values()):.2f})"]  # fmt: skip
     right = np.where(z > 0, won, 1 - won)
-    lines += ["", "| stated | statements | right | right without the factor |", "| --- | --- | --- | --- |"]
-    p, plain = ndtr(np.abs(z) / own), ndtr(np.abs(z))
+    lines += ["", "| stated | statements | right | right by the model alone |", "| --- | --- | --- | --- |"]
+    p, plain = stdtr(TAIL, np.abs(z) / own), ndtr(np.abs(z))
     for low, high in BANDS:
         band, other = (p >= low) & (p < high), (plain >= low) & (plain < high)
         lines.append(
@@ -138,11 +139,12 @@ def judged(rows: list[dict[str, Any]]) -> str:
     off = np.array([row["off"] for row in rows])
     of = np.array([row["family"] for row in rows])
     factor = np.array([k[f] for f in of])[:, None]
+    halves = stdtrit(TAIL, [0.9, 0.975])
     kinds = {"evaluated": off[:, :6], "recommended": off[:, 6:7], "new": off[:, 7:]}
     lines += ["", "| predicted | .8 interval | .95 interval | weakest family at .8 |", "| --- | --- | --- | --- |"]
     for kind, found in kinds.items():
-        inside = [np.mean([(np.abs(found) < half * factor)[of == f].mean() for f in names]) for half in (1.2816, 1.96)]
-        each = {f: float((np.abs(found) < 1.2816 * factor)[of == f].mean()) for f in names}
+        inside = [np.mean([(np.abs(found) < half * factor)[of == f].mean() for f in names]) for half in halves]
+        each = {f: float((np.abs(found) < halves[0] * factor)[of == f].mean()) for f in names}
         weak = min(names, key=lambda f: each[f])
         lines.append(f"| {kind} | {inside[0]:.2f} | {inside[1]:.2f} | {weak} {each[weak]:.2f} |")
     held = np.array([row["held"] for row in rows])

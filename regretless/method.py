@@ -172,6 +172,10 @@ class Method(ABC):
         """Shows the user's own space, and the sign that turns told values into the user's, to methods whose model works
         in those units."""
 
+    def state_noise(self, noisy: bool) -> None:
+        """Says whether values are noisy, before the first of them; options that say it go before."""
+        self.known_noise = noisy
+
     def warm(self, history: History) -> State:
         """What it would cost time to find again from this history, such as fitted hyper-parameters."""
         return {}
@@ -401,13 +405,23 @@ class Recipe:
                 raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
         return type(self)(self.name, self._path, {**self.options, **options})
 
-    def build(self, space: int | Cube | Space, *, seed: int, budget: int | None = None, sign: float = 1.0) -> Method:
-        """The Method for a space, whose user sees sign * f; for a number of coordinates or a bare cube there is no user
-        to bind to."""
+    def build(
+        self,
+        space: int | Cube | Space,
+        *,
+        seed: int,
+        budget: int | None = None,
+        sign: float = 1.0,
+        noisy: bool | None = None,
+    ) -> Method:
+        """The Method for a space, whose user sees sign * f and may know whether values are noisy; for a number of
+        coordinates or a bare cube there is no user to bind to."""
         cube = space.cube(self.method.traits.choices) if isinstance(space, Space) else space
         method = self.method(cube, seed=seed, budget=budget, **self.options)
         if isinstance(space, Space):
             method.bind(space, sign)
+        if noisy is not None and method.known_noise is None:
+            method.state_noise(noisy)
         return method
 
     @property

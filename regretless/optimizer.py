@@ -92,6 +92,7 @@ class Optimizer:
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
         objectives: the names of several objectives, or a mapping of names to directions; values are then told by name,
             or in this order.
+        noisy: whether values are noisy, where that is known; None: the values have to show it.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Optimizer:
@@ -116,10 +117,12 @@ class Optimizer:
         ceiling: float | None = None,
         noise_bound: float | None = None,
         objectives: Sequence[str] | Mapping[str, Direction] | None = None,
+        noisy: bool | None = None,
     ) -> None:
         names, directions = objectives_of(objectives, direction)
         self.task = space if isinstance(space, Task) else Task(
-            space, directions, budget, seed, constraints, cost, probes, floor, ceiling, noise_bound, names
+            space, directions, budget, seed, constraints, cost, probes, floor, ceiling, noise_bound, names,
+            noisy,
         )  # fmt: skip
         """What was asked."""
         self.space, self.direction, self.seed = self.task.space, self.task.direction, self.task.seed
@@ -213,7 +216,7 @@ class Optimizer:
             for i in range(step, step + n):
                 points.append(proposal(self.task, method, history, i))
                 history = history.with_pending(points[-1])
-        return np.array(points), [i for i in range(step, step + n) if is_due(i, self.task.probes)]
+        return np.array(points), [i for i in range(step, step + n) if is_due(i, self.task)]
 
     def adopt(self, params: Mapping[str, Any] | Sequence[float] | Array) -> Trial:
         """A pending trial at a setting of your own: a known good one, or one evaluated before."""
@@ -560,7 +563,7 @@ class Optimizer:
 
     def _fresh_method(self) -> Method:
         task = self.task
-        return self.recipe.build(task.space, seed=task.seed, budget=task.budget, sign=task.sign)
+        return self.recipe.build(task.space, seed=task.seed, budget=task.budget, sign=task.sign, noisy=task.noisy)
 
     def _happened(self, change: _Change) -> None:
         """From here on something has happened: one assignment says so, and writing it down can be done again, so an
@@ -610,7 +613,8 @@ class Optimizer:
             )
         if own.state != "pending":
             now = f"(state {own.state!r}, value {own.value!r})"
-            raise ValueError(f"trial {number} has been told already, or was forgotten {now}")
+            how = "another measurement of its setting: tell(adopt(trial.params), value)"
+            raise ValueError(f"trial {number} has been told already, or was forgotten {now}; {how}")
         return own
 
 
@@ -621,7 +625,7 @@ def proposal(task: Task, method: Method, history: History, step: int, *, ahead: 
     ahead: how many workers with smaller trial numbers are asking right now; the point is the (ahead + 1)-th of a batch,
         so that they all differ.
     """
-    if is_due(step, task.probes):
+    if is_due(step, task):
         probe = probe_point(task, step, method.traits.choices)
         if not history.is_known(probe):
             return probe

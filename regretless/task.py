@@ -39,6 +39,7 @@ class Task:
         floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation.
         noise_bound: how far noise can carry a value from the truth at most; 0: nothing is known.
         objectives: the names of the objectives; empty where there is one.
+        noisy: whether values are noisy, where that is known; None: the values have to show it.
     """
 
     space: Space
@@ -52,6 +53,7 @@ class Task:
     ceiling: float | None = None
     noise_bound: float = 0.0
     objectives: tuple[str, ...] = ()
+    noisy: bool | None = None
 
     if TYPE_CHECKING:  # what may be written is more than what is kept
 
@@ -68,6 +70,7 @@ class Task:
             ceiling: float | None = None,
             noise_bound: float | None = None,
             objectives: Sequence[str] = (),
+            noisy: bool | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -76,6 +79,7 @@ class Task:
         if self.several and not (self.floor is self.ceiling is None and not self.noise_bound):
             raise ValueError("floor=, ceiling= and noise_bound= are for one objective, this task has several")
         one_of((None, *get_args(CostKind)), cost=self.cost)
+        one_of((None, True, False), noisy=self.noisy)
         whole_number(also=(None,), budget=self.budget)
         in_range("[0, 1]", probes=self.probes)
         in_range("[0, inf) or None", noise_bound=self.noise_bound)

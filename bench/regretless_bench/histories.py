@@ -61,9 +61,9 @@ def run_history(family: str, seed: int, kind: str, per_dim: int, probes: float =
     choices = any(isinstance(parameter, Choice) for parameter in problem.space.parameters.values())
     recipe = CLASSICS["gp-ucb"](verify=2) if kind == "verify" else CLASSICS["gp-ei" if choices else "gp-ucb"]
     loop, values = Loop(recipe.build(problem.space.cube(), seed=seed, budget=n)), []
-    task = Task(problem.space, seed=seed)
+    task = Task(problem.space, seed=seed, probes=probes)
     for step in range(n):
-        probe = probe_point(task, step, "shares") if is_due(step, probes) else None
+        probe = probe_point(task, step, "shares") if is_due(step, task) else None
         x = loop.ask(step=step) if probe is None or loop.history.is_known(probe) else probe[None]
         seen = problem.observe(problem.space.decode(x[0]))
         loop.tell(x, [problem.sign * seen.y])

@@ -99,6 +99,10 @@ class Auto(Method):
         evolutions = table.EVOLUTION, table.FRONT_EVOLUTION
         return table.first_row(self._situation(history, self.cube)).part not in evolutions
 
+    def state_noise(self, noisy: bool) -> None:
+        super().state_noise(noisy)
+        self._model.state_noise(noisy)
+
     def shows_noise(self, history: History) -> bool:
         return self._answering(history).shows_noise(history) if history.objectives > 1 else super().shows_noise(history)
 

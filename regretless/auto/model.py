@@ -49,6 +49,10 @@ class Model(GPMethod):
 
     # -- noise
 
+    def state_noise(self, noisy: bool) -> None:
+        super().state_noise(noisy)
+        self._begin()
+
     def evidence(self, history: History) -> NoiseEvidence:
         """What the values show of noise."""
         self._follow(history)

@@ -57,8 +57,19 @@ def checked_value(value: Any) -> float:
         raise ValueError("tell needs a value, or failed=True")
     number = as_number(value)
     if number is None:
-        raise ValueError(f"the value must be a number, got {shown(value)}")
+        raise ValueError(f"the value must be a number, got {shown(value)}{_how_to_tell(value)}")
     return number
+
+
+def _how_to_tell(value: Any) -> str:
+    """How several measurements of one setting are told."""
+    several = value.ravel().tolist() if isinstance(value, np.ndarray) else value
+    numbers = [as_number(x) for x in several] if isinstance(several, list | tuple) else []
+    known = [x for x in numbers if x is not None and math.isfinite(x)]
+    if len(known) < 2 or len(known) < len(numbers):
+        return ""
+    mean, var = float(np.mean(known)), float(np.var(known, ddof=1)) / len(known)
+    return f"; of several measurements tell the mean and its variance: tell(trial, {mean:.6g}, var={var:.3g})"
 
 
 def checked_values(value: Any, var: Any, names: Sequence[str]) -> tuple[tuple[float, ...], tuple[float | None, ...]]:

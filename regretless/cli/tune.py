@@ -59,7 +59,12 @@ PROGRAM_OPTIONS = (
     click.option(
         "--folders", type=click.Path(file_okay=False), help="Run each evaluation in a folder of its own here."
     ),
-    click.option("--repeat", default=1, type=COUNT, help="Runs of the last command in an evaluation: the mean counts."),
+    click.option(
+        "--repeat",
+        default=1,
+        type=COUNT,
+        help="Calls of the function, or runs of the last command, for a value: the mean.",
+    ),
     click.option("--copy", multiple=True, type=click.Path(exists=True), help="File to copy into each of the folders."),
 )
 """What says how a command is run; the rest of `tune` is the same for both kinds of objectives."""
@@ -85,7 +90,7 @@ def program_options(command: Any) -> Any:
 @click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this; brings --probes 0.2.")
 @click.option("--constraints", default=0, type=click.IntRange(0), help="Constraints that come with every value.")
 @objective_option
-@click.option("--noisy", is_flag=True, help="Values are noisy: auto takes that for certain from the first one on.")
+@click.option("--noisy", is_flag=True, help="Values are noisy; without it that has to show.")
 @click.option("--cost", type=click.Choice(["told", "seconds"]), help="Weigh proposals by what evaluations cost.")
 @click.option("--earlier", help="Earlier evaluations: a checkpoint, a CSV or an Optuna storage.")
 @click.option(
@@ -129,9 +134,11 @@ def tune(objective: str, maximize: bool, report: str | None, as_json: bool, **op
     with traced(objective):
         several = objectives_named(options.pop("objectives"), maximize)
         of_programs = {name: options.pop(name) for name in OF_PROGRAMS}
+        options["repeat"] = 1
+        if is_function(objective):  # a program repeats its last command alone
+            options["repeat"], of_programs["repeat"] = of_programs["repeat"], 1
         function = objective_of(objective, space, of_programs, list(several or ()))
-    if options.pop("noisy"):
-        options["method"] = noisy_method(options["method"])
+    options["noisy"] = options["noisy"] or None
     options["objectives"] = several
     until = {name.removeprefix("until_"): options.pop(name) for name in list(options) if name.startswith("until_")}
     kept = options["storage"] or options["checkpoint"]
@@ -166,20 +173,14 @@ def objective_of(
     )  # fmt: skip
 
 
-def noisy_method(name: str) -> Any:
-    """The method of a name, told that values are noisy."""
-    from regretless.auto import AUTO
-
-    if name != AUTO.name:
-        raise click.UsageError(f"--noisy is for auto, which otherwise finds out; {name} takes noise as it comes")
-    return AUTO(noisy=True)
-
-
 def run(function: Callable[..., Any], space: Space, maximize: bool, options: dict[str, Any]) -> tuple[Result, bool]:
     """The result of a run, and whether it was interrupted."""
     import regretless
 
-    own = {name: options.pop(name) for name in ("constraints", "cost", "earlier", "jobs", "checkpoint", "objectives")}
+    own = {
+        name: options.pop(name)
+        for name in ("constraints", "cost", "earlier", "jobs", "checkpoint", "objectives", "repeat")
+    }
     storage, study, workers = (options.pop(name) for name in ("storage", "study", "workers"))
     if storage is None:
         if (study, workers) != ("regretless", 1):
@@ -189,8 +190,8 @@ def run(function: Callable[..., Any], space: Space, maximize: bool, options: dic
         return result, result.message.startswith("interrupted")
     if own["checkpoint"] is not None or own["jobs"] != 1:
         raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
-    if own["objectives"] or not isinstance(options["method"], str):
-        raise click.UsageError("--objective and --noisy are for runs without --storage")
+    if own["objectives"] or own["repeat"] > 1:
+        raise click.UsageError("--objective, and --repeat of a function, are for runs without --storage")
     if own["constraints"] or own["earlier"] is not None or own["cost"] is not None:
         raise click.UsageError("a study learns constraints and costs from its trials and has its own past: leave these")
     direction = "maximize" if maximize else "minimize"

@@ -187,7 +187,7 @@ def check_book(book: Book, task: Task) -> None:
     if record.numbers is not None and len(record.numbers) != len(book.trials):
         raise ValueError("it numbers other trials than it holds")
     for step in book.probe_steps:
-        if step < 0 or (record.numbers is None and not (step < len(book.trials) and is_due(step, task.probes))):
+        if step < 0 or (record.numbers is None and not (step < len(book.trials) and is_due(step, task))):
             raise ValueError("it names probes that none of its trials can be")
 
 

@@ -5,8 +5,9 @@ c are compressed to c - s log(1 + (c - y) / s), because a long tail of poor ones
 monotone, so quantiles go through it, and the probability that one setting is better than another is the same on both
 sides. Where values are exact, an evaluated setting is known.
 
-Its hyper-parameters are fitted, which makes it too sure. So its standard deviations are multiplied by WIDER, which
-was chosen so that statements of a probability of 0.9 are right nine times of ten (docs/lab/outlook.md).
+Its hyper-parameters are fitted, which makes it too sure. So errors are taken to follow Student's t with TAIL degrees
+of freedom and WIDER times the model's standard deviation: then statements of a probability of 0.9 are right nine times
+of ten, and those of 0.98 as often as they say (docs/lab/outlook.md).
 
 **Notation** n values at d coordinates, to be maximised; k settings that are asked about; L levels of a quantile.
 """
@@ -34,8 +35,8 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 from regretless.task import Task
 
-WIDER = 1.0
-"""What the model's standard deviations are multiplied by."""
+WIDER, TAIL = 1.2, 3
+"""What the model's standard deviations are multiplied by, and the degrees of freedom of their errors."""
 SURE = 0.9
 """The probability from which one setting is called better than another."""
 DRAWS = 2048
@@ -265,7 +266,7 @@ class Estimates:
         return np.sort(np.concatenate([order[:half], rest[np.linspace(0, len(rest) - 1, half).astype(int)]]))
 
     def joint(self, X: Array) -> tuple[Array, Array]:
-        """Means (k) and covariances (k x k) at X (k x d), widened, in the model's scale."""
+        """Means (k) and covariances (k x k, times WIDER squared) at X (k x d), in the model's scale."""
         gp, factor = self.gp, self.gp.factor
         Z = factor.embed(X)
         W = Z * factor.inverse_scales
@@ -286,16 +287,18 @@ class Estimates:
         if len(own) and not self.noisy:
             return Prediction((self.sign * float(own.mean()),) * len(TABLE), len(own), exact=True)
         mean, C = self.joint(x[None])
-        from scipy.special import ndtri
+        from scipy.special import stdtrit
 
-        spread = self._in_units(mean[0] + math.sqrt(float(C[0, 0])) * ndtri(TABLE))
+        spread = self._in_units(mean[0] + math.sqrt(float(C[0, 0])) * stdtrit(TAIL, TABLE))
         return Prediction(tuple(np.sort(self.sign * spread).tolist()), len(own))
 
     def drawn(self, X: Array) -> Array:
-        """Values at X (k x d) of functions drawn from the posterior, DRAWS x k, to be maximised."""
+        """Values at X (k x d) of functions drawn from what is known, DRAWS x k, to be maximised."""
         mean, C = self.joint(X)
         L, _ = factor_with_jitter(lambda jitter: _lower(C, jitter))
-        draws = self._in_units(mean + keyed_generator(0, 2).standard_normal((DRAWS, len(X))) @ L.T)
+        rng = keyed_generator(0, 2)
+        size = np.sqrt(TAIL / rng.chisquare(TAIL, DRAWS))[:, None]
+        draws = self._in_units(mean + size * (rng.standard_normal((DRAWS, len(X))) @ L.T))
         if not self.noisy:
             for j, own in enumerate(map(self.known, X)):
                 draws[:, j] = own.mean() if len(own) else draws[:, j]
@@ -309,11 +312,11 @@ class Estimates:
         exact = not self.noisy and all(len(self.known(x)) for x in (a, b))
         chance = float((ahead > 0).mean() + 0.5 * (ahead == 0).mean())
         if not exact:
-            from scipy.special import ndtr
+            from scipy.special import stdtr
 
             mean, C = self.joint(np.stack([a, b]))  # exactly, in place of the draws
             sd = math.sqrt(max(float(C[0, 0] + C[1, 1] - 2.0 * C[0, 1]), 1e-300))
-            chance = float(ndtr((mean[1] - mean[0]) / sd)) if self.noisy else chance
+            chance = float(stdtr(TAIL, (mean[1] - mean[0]) / sd)) if self.noisy else chance
         return Comparison(*names, chance, Prediction(tuple(np.quantile(ahead, TABLE).tolist()), exact=exact))
 
     def _in_units(self, standard: Array) -> Array:

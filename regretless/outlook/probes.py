@@ -79,8 +79,17 @@ def checked_rate(probes: Any) -> float:
     return float(probes)
 
 
-def is_due(step: int, rate: float) -> bool:
-    """Whether the trial of this step is a probe: evenly spaced, so that n trials hold the whole part of n rate."""
+def is_due(step: int, task: Task) -> bool:
+    """Whether the trial of this step is a probe: evenly spaced, so that n trials hold the whole part of n times the
+    rate. The last trial of a planned budget is none, because nothing can be made of what it shows: the probe that was
+    due there comes one trial earlier."""
+    if task.budget is None or task.probes == 1.0 or step < task.budget - 2 or step >= task.budget:
+        return _counts_on(step, task.probes)
+    return step == task.budget - 2 and (_counts_on(step, task.probes) or _counts_on(step + 1, task.probes))
+
+
+def _counts_on(step: int, rate: float) -> bool:
+    """Whether the whole part of n rate grows with this step."""
     rounding = 1e-9  # keeps 5 times 0.2 from falling below 1
     return math.floor((step + 1) * rate + rounding) > math.floor(step * rate + rounding)
 

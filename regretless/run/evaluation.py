@@ -8,7 +8,10 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from regretless.basics.values import as_number, in_order_of, numbers_of, shown
 from regretless.space import Space
@@ -61,16 +64,58 @@ class Outcome(NamedTuple):
     constraints: Sequence[float] | Mapping[str, float] | None = None
     cost: float | None = None
     seconds: float | None = None
+    spread: tuple[float, ...] = ()
+    """The variance of the mean of repeated calls by their differences alone, for each objective."""
 
 
 def evaluate(
-    fun: Objective, argument: Any, catch: Catch, *, objectives: tuple[str, ...] = (), lenient: bool = False
+    fun: Objective,
+    argument: Any,
+    catch: Catch,
+    *,
+    objectives: tuple[str, ...] = (),
+    lenient: bool = False,
+    repeat: int = 1,
 ) -> Outcome:
-    """Calls fun on a setting; a module-level function, so that process pools can send it.
+    """Calls fun on a setting, `repeat` times; a module-level function, so that process pools can send it.
 
     What it returns must be a number, or one for each of several objectives: anything else raises, unless `lenient`, for
-    runs that have values to lose.
+    runs that have values to lose. A call that fails is the outcome of all.
     """
+    if repeat == 1:
+        return _evaluate_once(fun, argument, catch, objectives, lenient)
+    found: list[Outcome] = []
+    while len(found) < repeat and (not found or found[-1].value is not None):
+        found.append(_evaluate_once(fun, argument, catch, objectives, lenient))
+    return found[-1] if found[-1].value is None else mean_of(found)
+
+
+def mean_of(found: Sequence[Outcome]) -> Outcome:
+    """The outcome of repeated calls that all have values: means of values and constraints, sums of costs and times. The
+    variance is that of the mean by the told ones, where all were told; else `spread` has what the differences say."""
+    values = np.array([out.value for out in found], dtype=np.float64).reshape(len(found), -1)
+    variances = np.array([out.var for out in found], dtype=np.float64).reshape(len(found), -1)
+    told = not np.isnan(variances).any()
+    limits: Any = found[0].constraints
+    if isinstance(limits, Mapping):
+        limits = {name: fmean(out.constraints[name] for out in found) for name in limits}  # type: ignore[call-overload,index]
+    elif limits is not None:
+        limits = [fmean(column) for column in zip(*(out.constraints for out in found), strict=True)]  # type: ignore[arg-type]
+    mean, var = values.mean(axis=0).tolist(), (variances.mean(axis=0) / len(found)).tolist()
+    several = isinstance(found[0].value, tuple)
+    return Outcome(
+        tuple(mean) if several else mean[0], None if not told else tuple(var) if several else var[0],
+        constraints=limits, cost=_sum([out.cost for out in found]), seconds=_sum([out.seconds for out in found]),
+        spread=() if told else tuple((values.var(axis=0, ddof=1) / len(found)).tolist()),
+    )  # fmt: skip
+
+
+def _sum(amounts: Sequence[float | None]) -> float | None:
+    known = [x for x in amounts if x is not None]
+    return math.fsum(known) if len(known) == len(amounts) else None
+
+
+def _evaluate_once(fun: Objective, argument: Any, catch: Catch, objectives: tuple[str, ...], lenient: bool) -> Outcome:
     started = time.perf_counter()
     try:
         out = fun(**argument) if isinstance(argument, Mapping) else fun(argument)

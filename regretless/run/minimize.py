@@ -118,6 +118,8 @@ def minimize(
     probes: float | None = None,
     noise_bound: float | None = None,
     objectives: Sequence[str] | Mapping[str, Direction] | None = None,
+    noisy: bool | None = None,
+    repeat: int = 1,
 ) -> Result:
     """Finds the setting with the smallest value of fun, or the front of several objectives.
 
@@ -158,6 +160,9 @@ def minimize(
         objectives: the names of several objectives, all to be minimised, or a mapping of names to "minimize" and
             "maximize". fun then returns a mapping of these names to numbers, or the numbers in this order; the front is
             `result.front`, and `result.params` a compromise (`result.pick`).
+        noisy: whether values are noisy, where that is known. True: the model decides from the beginning, not the
+            luckiest value; False: nothing is evaluated twice to find out. None: it is found out.
+        repeat: how often fun is called for each trial; the value is the mean, and its variance is told with it.
 
     Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
     """
@@ -201,6 +206,8 @@ class _Run:
     probes: float | None
     noise_bound: float | None
     objectives: Sequence[str] | Mapping[str, Direction] | None
+    noisy: bool | None
+    repeat: int
 
     def __post_init__(self) -> None:
         """Checks the arguments and begins the run, or takes up that of the checkpoint."""
@@ -252,11 +259,12 @@ class _Run:
 
     def _task(self) -> Task:
         """What the arguments ask for."""
-        whole_number(trials=self.trials)
+        whole_number(trials=self.trials, repeat=self.repeat)
         names, directions = objectives_of(self.objectives, self.direction)
         return Task(
             Space(self.space), directions, int(self.trials), self.seed, self.constraints, self.cost,
             probes_for(self.stop, self.probes), self.floor, self.ceiling, self.noise_bound, names,
+            self.noisy,
         )  # fmt: skip
 
     def result(self) -> Result:
@@ -336,10 +344,26 @@ class _Run:
                 future.cancel()
         return message
 
+    def _variance(self, outcome: Outcome) -> Any:
+        """The noise variance of a value. That of a mean of few is itself a mean over the trials so far, because the
+        differences of two or three values alone may be small by accident. It goes on from the last one told, so a
+        resumed run tells the same."""
+        if not outcome.spread:
+            return outcome.var
+        book = self.optimizer.book
+        told = [
+            t for t in (book.trials[number] for number in book.ended) if t.value is not None and None not in t.variances
+        ]
+        before = told[-1].variances if told else (0.0,) * len(outcome.spread)
+        pooled = tuple(v + (own - v) / (len(told) + 1) for v, own in zip(before, outcome.spread, strict=True))
+        return pooled if self.optimizer.task.several else pooled[0]
+
     def _call(self) -> Callable[[Objective, Any, Catch], Outcome]:
         """What evaluates a setting now."""
         task = self.optimizer.task
-        return functools.partial(evaluate, objectives=task.objectives * task.several, lenient=any(self.ended))
+        return functools.partial(
+            evaluate, objectives=task.objectives * task.several, lenient=any(self.ended), repeat=self.repeat
+        )
 
     def _argument(self, trial: Trial) -> Any:
         return trial.x if self.optimizer.space.as_array else trial.params
@@ -374,7 +398,7 @@ class _Run:
             self.last_error = outcome.error
         else:
             self.optimizer.tell(
-                trial, outcome.value, var=outcome.var, constraints=outcome.constraints, cost=outcome.cost,
+                trial, outcome.value, var=self._variance(outcome), constraints=outcome.constraints, cost=outcome.cost,
                 seconds=outcome.seconds,
             )  # fmt: skip
         self.ended.append(outcome.value is not None)

@@ -69,6 +69,7 @@ class NewStudy(Body):
     floor: Number | None = None
     ceiling: Number | None = None
     noise_bound: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    noisy: bool | None = None
     objectives: list[Text] | dict[Text, Literal["minimize", "maximize"]] | None = None
 
 

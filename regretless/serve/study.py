@@ -209,6 +209,7 @@ def begin(
     ceiling: float | None = None,
     noise_bound: float | None = None,
     objectives: Sequence[str] | Mapping[str, Any] | None = None,
+    noisy: bool | None = None,
 ) -> Optimizer:
     """A run that begins, from plain values: the space as tables (`type`, `low`, `high`, `log`, `step`, `labels`), which
     may have a list of rules called `where`, and a method's name. Nothing of it is code, a module or a path."""
@@ -224,7 +225,7 @@ def begin(
         space = Space({name: from_table(name, table) for name, table in tables.items()}, where=rules)
     names, directions = objectives_of(objectives, direction)  # type: ignore[arg-type]
     task = Task(
-        space, directions, budget, seed, constraints, cost, probes, floor, ceiling, noise_bound, names,  # type: ignore[arg-type]
+        space, directions, budget, seed, constraints, cost, probes, floor, ceiling, noise_bound, names, noisy,  # type: ignore[arg-type]
     )  # fmt: skip
     return Optimizer(task, method_named(method))
 

@@ -57,9 +57,23 @@ def test_the_limit_is_that_of_clopper_and_pearson() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 0.2, 1 / 3, 0.1, 1.0])
 def test_probes_are_evenly_spaced(rate: float) -> None:
-    due = [is_due(step, rate) for step in range(900)]
+    task = Task(rg.Space(LINE), seed=0, probes=rate)
+    due = [is_due(step, task) for step in range(900)]
     for n in (10, 30, 90, 900):
         assert sum(due[:n]) == math.floor(n * rate + 1e-9)
+
+
+@pytest.mark.parametrize(("rate", "budget"), [(0.2, 30), (1 / 3, 30), (0.5, 7), (0.5, 2), (0.1, 10), (0.2, 1)])
+def test_the_last_trial_of_a_budget_is_no_probe(rate: float, budget: int) -> None:
+    """The probe that was due there comes one trial earlier; beyond the budget they go on as ever."""
+    planned, endless = (Task(rg.Space(LINE), budget=n, seed=0, probes=rate) for n in (budget, None))
+    due, ever = ([is_due(step, task) for step in range(3 * budget)] for task in (planned, endless))
+    assert not due[budget - 1]
+    assert sum(due[:budget]) == sum(ever[:budget])
+    assert due[: max(budget - 2, 0)] == ever[: max(budget - 2, 0)]
+    assert due[budget:] == ever[budget:]
+    result = rg.minimize(lambda x: x, {"x": rg.Float(-3, 9)}, trials=budget, probes=rate, seed=0, progress=False)
+    assert sum(result.optimizer.book.probe_steps) == sum(i for i, probe in enumerate(due[:budget]) if probe)
 
 
 def test_probes_are_uniform_in_the_users_own_parametrisation() -> None:
@@ -504,7 +518,7 @@ def test_what_was_evaluated_earlier_or_by_a_verifying_run_is_not_evaluated_again
         return (n - 4) ** 2 + (c == "u")
 
     before = [({"c": c, "n": n}, bowl(c, n)) for c in ("u", "v") for n in range(2, 7)]
-    fresh = rg.minimize(bowl, space, trials=40, seed=0, earlier=before, progress=False)
+    fresh = rg.minimize(bowl, space, trials=40, seed=0, earlier=before, noisy=False, progress=False)
     assert {t.params["c"] for t in fresh.trials} == {"w"}
     assert len(fresh.trials) == 5
     assert fresh.message == "all 15 settings of the space were evaluated"

@@ -88,6 +88,7 @@ def tune_in_storage(
     floor: float | None = None,
     ceiling: float | None = None,
     noise_bound: float | None = None,
+    noisy: bool | None = None,
     timeout: float | None = None,
     catch: Catch = Exception,
     max_failures: float | None = None,
@@ -108,7 +109,7 @@ def tune_in_storage(
         seed: makes the run repeatable; an existing study keeps its own.
         stop: a rule such as `regretless.GapBelow(0.01)`; all workers count for it. "auto" then begins a study with a
             method whose certificate shrinks.
-        probes, floor, ceiling, noise_bound: as in `minimize` and `maximize`; an existing study keeps its own.
+        probes, floor, ceiling, noise_bound, noisy: as in `minimize` and `maximize`; an existing study keeps its own.
         timeout: seconds after which no new trial starts.
         catch: exceptions of the objective that count as failed trials, which keep the error's text; all others end the
             run.
@@ -121,6 +122,7 @@ def tune_in_storage(
     check_catch(catch)
     whole_number(also=(None, math.inf), max_failures=max_failures)
     known: dict[str, Any] = {"seed": seed, "probes": probes_for(stop, probes), "noise_bound": noise_bound}
+    known["noisy"] = noisy
     task = Task(Space(space), (direction,), trials, floor=floor, ceiling=ceiling, **known)
     _check_space(task.space, kept=isinstance(storage, str))
     opened = open_storage(storage) if isinstance(storage, str) else storage
@@ -133,12 +135,14 @@ def tune_in_storage(
     check_space(found, as_distributions(task.space), task.space.conditional)
     settings = StudySettings.of(task, method, certify=stop is not None and stop.asks_gap)
     named = {"method": method, "seed": seed, "probes": probes, "limit": task.limit, "noise_bound": noise_bound}
+    named["noisy"] = noisy
     settings = StudySettings.agree(found, settings, named)
     task = settings.task(task.space, direction)
     found.sampler = sampler = Sampler(
         method_named(settings.method), seed=task.seed, search_space=task.space, budget=task.budget,
         certify=settings.certify,
         probes=task.probes, floor=task.floor, ceiling=task.ceiling, noise_bound=task.noise_bound,
+        noisy=task.noisy,
     )  # fmt: skip
     settings.write(found)  # after the checks, so that a call that is refused leaves the study as it was
     if objective_changed(found, objective):

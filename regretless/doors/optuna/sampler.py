@@ -104,6 +104,7 @@ class Sampler(BaseSampler):
             study gets its callbacks, so it does not know of a `GapBelow` there: say probes=0.2 yourself.
         floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
+        noisy: whether values are noisy, where that is known; None: the values have to show it.
         pending_ttl: seconds without a sign of life after which a running trial counts as lost and is ignored; None: a
             minute, `math.inf`: never. A process renews its sign every ten seconds while its trials run. Those of other
             samplers give none: None then waits ten times the longest completed trial and at least a minute. Trials
@@ -129,6 +130,7 @@ class Sampler(BaseSampler):
         floor: float | None = None,
         ceiling: float | None = None,
         noise_bound: float | None = None,
+        noisy: bool | None = None,
         pending_ttl: float | None = None,
         pruned: Pruned = "extrapolate",
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
@@ -139,6 +141,7 @@ class Sampler(BaseSampler):
         in_range("(0, inf] or None", pending_ttl=pending_ttl)
         one_of(get_args(Pruned), pruned=pruned)
         given: dict[str, Any] = {"budget": budget, "seed": seed, "probes": probes, "noise_bound": noise_bound}
+        given["noisy"] = noisy
         direction: Direction = "minimize" if ceiling is None else "maximize"
         self.task = Task(UNKNOWN, (direction,), floor=floor, ceiling=ceiling, **given)
         """What is asked of every study, but for the space, the direction and the constraints, which each has itself."""
@@ -244,14 +247,14 @@ class Sampler(BaseSampler):
                 cube = replica.optimizer.method.cube
                 params = replica.decode(keyed_generator(self.task.seed, step, Stream.RACE).random(cube.dim))
                 presence.announce(study, trial.number, space, params, trials)
-            if is_due(step, self.task.probes):
+            if is_due(step, self.task):
                 mark_probe(study, trial, self.task.seed, step, space)
             return params
 
     def _is_draw(self, replica: Replica, step: int, u: Array) -> bool:
         """Whether a proposal is the uniform probe that was due."""
         choices = replica.optimizer.method.traits.choices
-        due = is_due(step, self.task.probes)
+        due = is_due(step, self.task)
         return due and np.array_equal(u, probe_point(replica.optimizer.task, step, choices))
 
     def sample_independent(

@@ -36,11 +36,12 @@ class StudySettings:
     limit: float | None = None
     """The floor or ceiling."""
     noise_bound: float = 0.0
+    noisy: bool | None = None
 
     @classmethod
     def of(cls, task: Task, method: str, *, certify: bool) -> StudySettings:
         """Those of a study that begins."""
-        return cls(method, task.seed, certify, task.budget, task.probes, task.limit, task.noise_bound)
+        return cls(method, task.seed, certify, task.budget, task.probes, task.limit, task.noise_bound, task.noisy)
 
     @classmethod
     def read(cls, study: Study) -> StudySettings | None:
@@ -60,6 +61,7 @@ class StudySettings:
             probes if isinstance(probes, float) and 0 <= probes <= 1 else 0.0,
             limit if isinstance(limit, float) and math.isfinite(limit) else None,
             noise if isinstance(noise, float) and 0 <= noise < math.inf else 0.0,
+            stored["noisy"] if isinstance(stored.get("noisy"), bool) else None,
         )
 
     @classmethod
@@ -73,7 +75,7 @@ class StudySettings:
         if method not in ("auto", stored.method) or seed not in (None, stored.seed):
             runs = f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}"
             raise ValueError(f"{runs}, not {method!r} and {seed}; leave them out, or choose another study name")
-        for name, words in (("probes", "probes"), ("limit", "floor or ceiling"), ("noise_bound", "noise_bound")):
+        for name, words in (("probes", "probes"), ("limit", "floor or ceiling"), ("noise_bound",) * 2, ("noisy",) * 2):
             if named[name] not in (None, has := getattr(stored, name)):
                 runs = f"study {study.study_name!r} runs with {words} {has}"
                 raise ValueError(f"{runs}, not {named[name]}; leave it out, or choose another study name")
@@ -84,7 +86,7 @@ class StudySettings:
         floor, ceiling = (self.limit, None) if direction == "minimize" else (None, self.limit)
         return Task(
             space, (direction,), self.budget, self.seed, constraints, probes=self.probes, floor=floor, ceiling=ceiling,
-            noise_bound=self.noise_bound,
+            noise_bound=self.noise_bound, noisy=self.noisy,
         )  # fmt: skip
 
     def write(self, study: Study) -> None:

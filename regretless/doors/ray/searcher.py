@@ -23,7 +23,7 @@ from ray.tune.search import Searcher as RaySearcher
 from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.stopper import Stopper
 
-from regretless.basics.options import in_range
+from regretless.basics.options import in_range, one_of
 from regretless.basics.statefile import read_state, write_state
 from regretless.basics.streams import checked_seed
 from regretless.doors.ray.spaces import RaySpace, read_space
@@ -62,6 +62,7 @@ class Searcher(RaySearcher):
             with a rule that speaks of a certificate.
         floor, ceiling: a value that no setting can fall below (mode "min") or exceed (mode "max").
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
+        noisy: whether values are noisy, where that is known; None: the values have to show it.
     """
 
     _metric: str | None
@@ -82,14 +83,16 @@ class Searcher(RaySearcher):
         floor: float | None = None,
         ceiling: float | None = None,
         noise_bound: float | None = None,
+        noisy: bool | None = None,
     ) -> None:
         _check_one_metric(metric)
         super().__init__(metric=metric, mode=mode)
         in_range("[0, inf) or None", noise_bound=noise_bound)
+        one_of((None, True, False), noisy=noisy)
         self._method, self._budget, self._stop = method, budget, stop
         self._seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self._probes, self._floor, self._ceiling = probes_for(stop, probes), floor, ceiling
-        self._noise_bound = float(noise_bound or 0.0)
+        self._noise_bound, self._noisy = float(noise_bound or 0.0), noisy
         self._first = list(points_to_evaluate or [])
         self._space: RaySpace | None = None
         self._live: dict[str, int] = {}
@@ -181,6 +184,7 @@ class Searcher(RaySearcher):
         task = Task(
             self._space.space, ("maximize" if self._mode == "max" else "minimize",), self._budget, self._seed,
             probes=self._probes, floor=self._floor, ceiling=self._ceiling, noise_bound=self._noise_bound,
+            noisy=self._noisy,
         )  # fmt: skip
         self.optimizer = Optimizer(task, self._method, certify=self._stop is not None and self._stop.asks_gap)
 

@@ -67,6 +67,7 @@ class RegretlessSearchCV(BaseSearchCV):
             better (`certificate_.share`). None: 0, or 0.2 with a rule that speaks of a certificate.
         ceiling: a score that no setting can exceed; "scorer": that of scikit-learn's scorer, where it has one.
         noise_bound: how far noise can carry a score from the truth at most, where that is known.
+        noisy: whether values are noisy, where that is known; None: the values have to show it.
         fold_noise: tell the noise of each score, judged by how the folds differ (`FoldNoise`).
         batch, n_points: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`,
             never on `n_jobs`.
@@ -93,6 +94,7 @@ class RegretlessSearchCV(BaseSearchCV):
         probes: float | None = None,
         ceiling: float | Literal["scorer"] | None = "scorer",
         noise_bound: float | None = None,
+        noisy: bool | None = None,
         n_jobs: int | None = None,
         refit: Any = True,
         cv: Any = None,
@@ -120,6 +122,7 @@ class RegretlessSearchCV(BaseSearchCV):
         self.probes = probes
         self.ceiling = ceiling
         self.noise_bound = noise_bound
+        self.noisy = noisy
         self.batch = batch
         self.n_points = n_points
         self.random_state = random_state
@@ -135,6 +138,7 @@ class RegretlessSearchCV(BaseSearchCV):
             searched.space, ("maximize",), n_trials, int(seed), probes=probes_for(self.stop, self.probes),
             ceiling=self._most() if self.ceiling == "scorer" else self.ceiling,
             noise_bound=0.0 if self.noise_bound is None else self.noise_bound,
+            noisy=self.noisy,
         )  # fmt: skip
         optimizer = Optimizer(task, self.method, certify=self.stop is not None and self.stop.asks_gap)
         noise, self.stopped_ = FoldNoise(), None
@@ -303,7 +307,7 @@ def _next_trials(optimizer: Optimizer, n: int) -> list[Trial]:
     book, first = optimizer.book, len(optimizer.trials)
     settings = [optimizer.space.decode(u, optimizer.method.traits.choices) for u in _new_points(optimizer, n)]
     trials = [optimizer.adopt(setting) for setting in settings]
-    book.probe_steps += [step for step in range(first, first + n) if is_due(step, optimizer.task.probes)]
+    book.probe_steps += [step for step in range(first, first + n) if is_due(step, optimizer.task)]
     book.record.overlapping |= n > 1
     return trials
 
