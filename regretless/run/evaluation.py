@@ -98,9 +98,9 @@ def mean_of(found: Sequence[Outcome]) -> Outcome:
     told = not np.isnan(variances).any()
     limits: Any = found[0].constraints
     if isinstance(limits, Mapping):
-        limits = {name: fmean(out.constraints[name] for out in found) for name in limits}  # type: ignore[call-overload,index]
+        limits = {name: fmean(out.constraints[name] for out in found) for name in limits}  # type: ignore[index]
     elif limits is not None:
-        limits = [fmean(column) for column in zip(*(out.constraints for out in found), strict=True)]  # type: ignore[arg-type]
+        limits = [fmean(column) for column in zip(*(out.constraints for out in found), strict=True)]
     mean, var = values.mean(axis=0).tolist(), (variances.mean(axis=0) / len(found)).tolist()
     several = isinstance(found[0].value, tuple)
     return Outcome(

@@ -354,7 +354,7 @@ class _Run:
         told = [
             t for t in (book.trials[number] for number in book.ended) if t.value is not None and None not in t.variances
         ]
-        before = told[-1].variances if told else (0.0,) * len(outcome.spread)
+        before = [v or 0.0 for v in told[-1].variances] if told else [0.0] * len(outcome.spread)
         pooled = tuple(v + (own - v) / (len(told) + 1) for v, own in zip(before, outcome.spread, strict=True))
         return pooled if self.optimizer.task.several else pooled[0]
 
