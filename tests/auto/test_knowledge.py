@@ -1,5 +1,7 @@
 """The knowledge gradient: against posteriors with one more value, where it is nothing, and where it sends a search."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -23,11 +25,15 @@ def noisy_bowl(sd: float, seed: int = 3):
     return lambda X: bowl(X) + sd * rng.standard_normal(len(X))
 
 
+def model_of(loop: Loop) -> Any:
+    """The part of auto that models the values."""
+    return loop.method._model
+
+
 def posterior(loop: Loop) -> GP:
     """The posterior of auto's model for all values of a run."""
-    model = loop.method._model
-    model._follow(loop.history)
-    return model._surrogate.gp(*loop.history.basis)
+    loop.method.recommend(loop.history)  # takes the history in
+    return model_of(loop)._surrogate.gp(*loop.history.basis)
 
 
 def told(cube: Cube, n: int, sd: float = 0.1) -> tuple[GP, np.ndarray]:
@@ -86,7 +92,7 @@ def test_it_is_asked_under_noise_only(noise: float, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(steps, "knowledge_step", noted)
     loop = Loop(AUTO.build(LINES.cube(), seed=1, budget=50))
     run(loop, 50, noisy_bowl(noise))
-    model = loop.method._model
+    model = model_of(loop)
     assert model._surrogate.compress == (noise > 0), "under noise low values are compressed, not clipped"
     if noise:
         first = model.evidence(loop.history).noisy_at
@@ -127,7 +133,7 @@ def test_a_noisy_run_resumes_and_replays_bit_for_bit() -> None:
 
     whole = Loop(AUTO.build(LINES.cube(), seed=1, budget=50))
     advance(whole, 36)
-    shown = whole.method._model.evidence(whole.history).noisy_at
+    shown = model_of(whole).evidence(whole.history).noisy_at
     later = whole.resumed(AUTO.build(LINES.cube(), seed=1, budget=50))
     for loop in (whole, later):
         advance(loop, 4)

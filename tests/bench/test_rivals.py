@@ -19,9 +19,10 @@ def test_printed_rivals_are_plain(name) -> None:
     """An SE kernel on the values as observed, and no centre of the cube among the first points, which is the optimum of
     Ackley, Rastrigin and GO-UCB's f3."""
     method = RIVALS[f"{name} (paper)"].build(3, seed=4, budget=60)
-    assert method._surrogate.kernel.kind == "se"
-    assert not method._surrogate.clip
-    assert not method._surrogate.prior.quadratic
+    process = method._surrogate
+    assert process.kernel.kind == "se"
+    assert not process.clip
+    assert not process.prior.quadratic
     design = method._design
     assert isinstance(design, Design)
     assert not (np.abs(design.points - 0.5) < 1e-6).all(axis=1).any()

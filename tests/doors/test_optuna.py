@@ -49,6 +49,11 @@ EXACT = ["random", "gp-ei", "turbo"]
 DRAWN = "ignore:parameter .* is not part of:UserWarning"
 
 
+def replica_of(sampler: Sampler, study: optuna.Study) -> Any:
+    """The copy of a study's run that its sampler asks."""
+    return sampler._current(study)
+
+
 def params_of(study: optuna.Study) -> list[dict[str, Any]]:
     return [t.params for t in study.get_trials(deepcopy=False)]
 
@@ -337,7 +342,7 @@ def test_a_stale_heartbeat_is_no_failure_of_the_point(tmp_path: Path) -> None:
     study._storage.set_trial_state_values(given_up, TrialState.FAIL)
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
-    replica = sampler._current(study)
+    replica = replica_of(sampler, study)
     assert replica is not None
     assert len(replica.optimizer.history.failed) == 1
     assert study.trials[0].params == replica.decode(replica.optimizer.history.failed[0])
@@ -414,7 +419,7 @@ def test_pruned_trials_count_when_asked() -> None:
         study.optimize(objective, n_trials=5)
         sampler = study.sampler
         assert isinstance(sampler, Sampler)
-        replica = sampler._current(study)
+        replica = replica_of(sampler, study)
         assert replica is not None
         assert len(replica.optimizer.history.y) == told
         np.testing.assert_allclose(replica.optimizer.history.y, [-(bowl(**t.params) + 1) for t in study.trials][:told])
@@ -439,7 +444,7 @@ def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
     )
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
-    replica = sampler._current(study)
+    replica = replica_of(sampler, study)
     assert replica is not None
     assert replica.optimizer.history.y.tolist() == [-2.0]
     assert replica.optimizer.history.yvar.tolist() == [0.25]
@@ -539,7 +544,7 @@ def test_choices_may_be_any_objects() -> None:
             study.tell(trial, 1.0)
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
-    replica = sampler._current(study)
+    replica = replica_of(sampler, study)
     assert replica is not None
     assert len(replica.optimizer.history.y) == 6
 
@@ -551,7 +556,7 @@ def test_enqueued_and_foreign_trials_are_told() -> None:
     study.optimize(bowl_trial, n_trials=3)
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
-    replica = sampler._current(study)
+    replica = replica_of(sampler, study)
     assert replica is not None
     assert study.trials[0].params == {"x": 3.0, "y": 2.0}
     assert study.trials[1].params["x"] == -4.0
@@ -574,7 +579,7 @@ def test_hyperbands_brackets_learn_from_each_other() -> None:
     study.optimize(objective, n_trials=12)
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
-    replica = sampler._current(study)
+    replica = replica_of(sampler, study)
     assert replica is not None
     assert len(sampler._replicas[study._storage]) == 1
     assert len(replica.optimizer.history.y) == 12
@@ -638,7 +643,7 @@ def test_pruned_trials_tell_what_they_would_have_come_to() -> None:
     assert any(t.state == TrialState.PRUNED for t in first.trials)
     for sampler in (first.sampler, study("gp-ei").sampler):
         assert isinstance(sampler, Sampler)
-        replica = sampler._current(first)
+        replica = replica_of(sampler, first)
         assert replica is not None
         np.testing.assert_allclose(-replica.optimizer.history.y, expected, rtol=1e-9)
     guided, plain = Sampler("gp-ucb", seed=1), Sampler("gp-ucb", seed=1, pruned="ignore")
@@ -802,7 +807,7 @@ def test_ranges_may_change_in_mid_study() -> None:
     assert params_of(study) == params_of(changing_ranges(kept=False))
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
-    replica = sampler._current(study)
+    replica = replica_of(sampler, study)
     assert replica is not None
     xs = np.array([t.params["x"] for t in study.trials])
     within = (xs >= 0.5) & (xs <= 3.0)

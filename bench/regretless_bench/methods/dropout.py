@@ -70,7 +70,7 @@ class Dropout(DesignedMethod):
         gp = self._model(history, kept, box)
         X, failed = history.X[:, kept], history.failed[:, kept]
         part = best_point(gp, upper_confidence(gp, self.kappa), X, failed, box, rng)
-        x = part if whole else self._fill_in(history, kept, part, rng)
+        x = part if whole else self.fill_in(history, kept, part, rng)
         return away_from_known(x, history, cube, rng)
 
     def _model(self, history: History, kept: NDArray[np.intp], box: Cube) -> GP:
@@ -86,7 +86,7 @@ class Dropout(DesignedMethod):
         gp = GP.exact(kernel, hyper, X, y, yvar, offset=offset, scale=scale)
         return gp.condition(history.pending[:, kept])
 
-    def _fill_in(self, history: History, kept: NDArray[np.intp], part: Array, rng: np.random.Generator) -> Array:
+    def fill_in(self, history: History, kept: NDArray[np.intp], part: Array, rng: np.random.Generator) -> Array:
         """The kept coordinates with the others filled in (Sec. 3.2), D."""
         at_random = rng.random() < self.random_fill
         x = rng.random(self.dim) if at_random else history.X[int(np.argmax(history.y))].copy()

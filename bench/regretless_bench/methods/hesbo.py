@@ -45,7 +45,7 @@ class HeSBO(Method):
         rng = self._fixed_generator()
         self.bucket = rng.integers(self.low_dim, size=self.dim)  # h, D
         self.sign = rng.choice([-1.0, 1.0], size=self.dim)  # s, D
-        self._design = LowDesign(self.low_dim, initial, budget, rng)
+        self.design = LowDesign(self.low_dim, initial, budget, rng)
         self._surrogate = Surrogate(self._box, ard=False, quadratic=False, clip=False)
 
     def to_cube(self, Y: Array) -> Array:
@@ -63,7 +63,7 @@ class HeSBO(Method):
         return Y
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
-        y = self._design.next_point(history, rng)
+        y = self.design.next_point(history, rng)
         if y is not None:
             return np.array(self.to_cube(y[None])[0])
         Y, failed = self.to_low(history.X), self.to_low(history.failed)

@@ -70,7 +70,7 @@ class LineBO(DesignedMethod):
         whole_number(least, most=most)
         self.least, self.most = least, most
         self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, clip=False)
-        self._line: Line | None = None
+        self.line: Line | None = None
         self._walked = 0  # told values that the walk has passed
 
     def _step(self, history: History, cube: Cube, rng: Draws) -> Array:
@@ -90,18 +90,18 @@ class LineBO(DesignedMethod):
         first = self._design.size
         if len(history) < first:  # some of the design failed: a provisional line 0 leads through the best point so far
             return Line(0, len(history), self._best(history, len(history))), False
-        if self._line is None:
-            self._line, self._walked = Line(0, first, self._best(history, first)), first
+        if self.line is None:
+            self.line, self._walked = Line(0, first, self._best(history, first)), first
         best = self._best_of_line(history, self._walked)
         while self._walked < len(history):
             if best is not None:
-                self._line = Line(self._line.k + 1, self._walked + 1, best)
+                self.line = Line(self.line.k + 1, self._walked + 1, best)
             self._walked += 1
             best = self._best_of_line(history, self._walked)
-        return self._line, best is not None
+        return self.line, best is not None
 
     def _begin(self) -> None:
-        self._line, self._walked = None, 0
+        self.line, self._walked = None, 0
 
     def _best(self, history: History, n: int) -> Array:
         """The point with the best posterior mean among the first n told points, D."""
@@ -110,11 +110,11 @@ class LineBO(DesignedMethod):
 
     def _best_of_line(self, history: History, n: int) -> Array | None:
         """The best point of the line, D, once the first n told values complete it but for that point; None before."""
-        assert self._line is not None
-        here = n - self._line.start
+        assert self.line is not None
+        here = n - self.line.start
         if here < self.least:
             return None
-        grid = self.points_on(self._line)
+        grid = self.points_on(self.line)
         gp = self._surrogate.gp(history.X[:n], history.y[:n], history.yvar[:n])
         if here < self.most:
             mean, variance = gp.mean_var(grid)
@@ -146,9 +146,9 @@ class LineBO(DesignedMethod):
         """The latest hyper-parameters and the walk so far, so that a loaded run neither fits nor walks again."""
         self._follow(history)
         fit = self._surrogate.latest_fit(history.X, history.y, history.yvar)
-        if not fit or self._line is None:
+        if not fit or self.line is None:
             return {}
-        return {"fit": fit, "walked": self._walked, **self._line._asdict()}
+        return {"fit": fit, "walked": self._walked, **self.line._asdict()}
 
     def warm_from(self, history: History, state: Mapping[str, Any]) -> None:
         if not state:
@@ -164,4 +164,4 @@ class LineBO(DesignedMethod):
         if not (inside and 0 <= line.k <= line.start and ordered):
             raise ValueError(f"the state is damaged: it holds no line of a search with {len(history)} values")
         self._follow(history)
-        self._line, self._walked = line, walked
+        self.line, self._walked = line, walked

@@ -63,7 +63,7 @@ class NeuralGreedy(DesignedMethod):
         return WARM_UP * self.dim if self.budget is None else max(1, min(WARM_UP * self.dim, self.budget // 2))
 
     def _step(self, history: History, cube: Cube, rng: np.random.Generator) -> Array:
-        net = self._net(history)
+        net = self.net(history)
         top = history.X[np.argsort(-history.y, kind="stable")[:INCUMBENTS]]
         weights = S * net.weights[-1]
 
@@ -74,7 +74,7 @@ class NeuralGreedy(DesignedMethod):
         x = maximise(Acquisition.of(prediction), cube, rng, incumbents=top)
         return away_from_known(x, history, cube, rng)
 
-    def _net(self, history: History) -> Mlp:
+    def net(self, history: History) -> Mlp:
         """The net fitted to the values up to the last scheduled size."""
         self._follow(history)
         n = len(history)
@@ -92,4 +92,4 @@ class NeuralGreedy(DesignedMethod):
 
     def _recommend(self, history: History) -> Array:
         top = history.X[np.argsort(-history.y, kind="stable")[:SHORTLIST]]
-        return np.asarray(top[int(np.argmax(self._net(history).outputs(self._inputs(top))))])
+        return np.asarray(top[int(np.argmax(self.net(history).outputs(self._inputs(top))))])

@@ -57,14 +57,14 @@ class NeuralUCB(Method):
         first = self._design.next_point(history, cube, rng)
         if first is not None:
             return first
-        net = self._net(history)
+        net = self.net(history)
         Z = cube.snap(sobol_points(CANDIDATES, self.dim, rng))
         h, A = net.outputs_and_factors(self._inputs(Z))
         score = h + bonus(A, net.factors(self._inputs(history.X)))
         x: Array = Z[int(np.argmax(candidates_kept_from_failures(score, Z, history.X, history.failed)))]
         return away_from_known(x, history, cube, rng)
 
-    def _net(self, history: History) -> Mlp:
+    def net(self, history: History) -> Mlp:
         """The net trained on the whole history: single-sample steps in an order keyed on its length."""
         self._follow(history)
         n = len(history)
@@ -77,7 +77,7 @@ class NeuralUCB(Method):
         return self._trained[1]
 
     def _recommend(self, history: History) -> Array:
-        return np.asarray(history.X[int(np.argmax(self._net(history).outputs(self._inputs(history.X))))])
+        return np.asarray(history.X[int(np.argmax(self.net(history).outputs(self._inputs(history.X))))])
 
 
 def bonus(A: Factors, seen: Factors) -> Array:

@@ -46,7 +46,7 @@ class REMBO(Method):
         self.low_dim = checked_low_dim(low_dim, self.dim)
         rng = self._fixed_generator()
         self.A = rng.standard_normal((self.dim, self.low_dim))
-        self._design = LowDesign(self.low_dim, initial, budget, rng)
+        self.design = LowDesign(self.low_dim, initial, budget, rng)
         self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, clip=False)
 
     def to_cube(self, Y: Array) -> tuple[Array, Array]:
@@ -55,7 +55,7 @@ class REMBO(Method):
         return (np.clip(X, -1.0, 1.0) + 1) / 2, (np.abs(X) < 1).astype(np.float64)
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
-        first = self._design.next_point(history, rng)
+        first = self.design.next_point(history, rng)
         if first is not None:
             return np.array(self.to_cube(first[None])[0][0])
         gp = self._surrogate.gp(history.X, history.y, history.yvar, history.pending)

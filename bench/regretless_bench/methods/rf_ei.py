@@ -47,16 +47,16 @@ class RFEI(DesignedMethod):
         self._fitted: tuple[int, list[Any]] | None = None
 
     def _step(self, history: History, cube: Cube, rng: np.random.Generator) -> Array:
-        known, _ = self._predict(history, history.X)
+        known, _ = self.predict(history, history.X)
         top = history.X[np.argsort(-known, kind="stable")[:INCUMBENTS]]
         Z = candidates(cube, rng, top, CANDIDATES)
-        m, s = self._predict(history, Z)
+        m, s = self.predict(history, Z)
         z = (m - float(known.max()) - MARGIN) / np.maximum(s, LEAST_SD)
         improvement = s * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
         x: Array = Z[int(np.argmax(improvement))]
         return away_from_known(x, history, cube, rng)
 
-    def _predict(self, history: History, U: Array) -> tuple[Array, Array]:
+    def predict(self, history: History, U: Array) -> tuple[Array, Array]:
         """Mean and sd over the trees, standardised, C each."""
         self._follow(history)
         n = len(history)
@@ -71,4 +71,4 @@ class RFEI(DesignedMethod):
         return values.mean(0), values.std(0)
 
     def _recommend(self, history: History) -> Array:
-        return np.asarray(history.X[int(np.argmax(self._predict(history, history.X)[0]))])
+        return np.asarray(history.X[int(np.argmax(self.predict(history, history.X)[0]))])

@@ -150,9 +150,9 @@ class GOUCB(Method):
         leader = self.leader(history)
         if leader == "process":
             return self._propose_by_process(history, cube, rng)
-        fit = self._fit(history)  # (Alg. 1, Phase II, l. 2-3)
-        belief = self._belief(leader, fit, history)
-        pair = optimism(belief, self._radius(fit), cube)  # (Alg. 1, Phase II, l. 4-5)
+        fit = self.fit(history)  # (Alg. 1, Phase II, l. 2-3)
+        belief = self.belief(leader, fit, history)
+        pair = optimism(belief, self.radius(fit), cube)  # (Alg. 1, Phase II, l. 4-5)
         acquisition = kept_from_failures(pair, history.X, history.failed)
         return maximise(acquisition, cube, rng, incumbents=best_told(belief, history.X))
 
@@ -163,15 +163,15 @@ class GOUCB(Method):
         best = max(best, float(gp.mean_at(history.pending).max(initial=best)))
         return step(history, cube, gp, log_expected_improvement(gp, best), rng, logarithmic=True)
 
-    def _fit(self, history: History) -> FamilyFit:
+    def fit(self, history: History) -> FamilyFit:
         return self._bound()(history.X, history.y, history.yvar)
 
-    def _radius(self, fit: FamilyFit) -> float:
+    def radius(self, fit: FamilyFit) -> float:
         """sqrt(beta_t) of Eq. 6 in units of the noise."""
         beta = self.kappa**2 * math.log1p(max(fit.n - self.initial, 0) + 1) * fit.sigma2
         return math.sqrt(beta / fit.sigma2)
 
-    def _belief(self, leader: Literal["family", "hybrid"], fit: FamilyFit, history: History) -> MeanAndSd:
+    def belief(self, leader: Literal["family", "hybrid"], fit: FamilyFit, history: History) -> MeanAndSd:
         """The posterior of the family, alone or with the residual process, pending points conditioned on."""
         if leader == "hybrid":
             return hybrid_belief(self._bound(), fit, self._guard, history.X, history.pending)
@@ -183,7 +183,7 @@ class GOUCB(Method):
             return "family"
         if len(history) < self.family.enough:
             return "process"
-        data = history.X, history.y, history.yvar, self._fit(history)
+        data = history.X, history.y, history.yvar, self.fit(history)
         if not verdict:
             return self._guard.choice(*data)
         leader = self._guard.verdict(*data)[0]
@@ -197,7 +197,7 @@ class GOUCB(Method):
             gp = self._guard.surrogate.gp(history.X, history.y, history.yvar, history.pending)
             best = best_by_mean(gp, history.X, 1)
         else:
-            best = best_told(self._belief(leader, self._fit(history), history), history.X, 1)
+            best = best_told(self.belief(leader, self.fit(history), history), history.X, 1)
         return np.asarray(best[0])
 
     def _certificate(self, history: History, delta: float) -> Certificate:
@@ -207,16 +207,16 @@ class GOUCB(Method):
         x, rng = self.recommend(history), self._fixed_generator()
         question = history, self.cube, x, delta, rng
         if self.realizable and self.noise_sd is not None and math.isfinite(self.family.reach):
-            fit = self._fit(history)
-            belief = self._belief("family", fit, history)
+            fit = self.fit(history)
+            belief = self.belief("family", fit, history)
             return theory_certificate(*question, oracle=self._bound(), fit=fit, belief=belief, noise_sd=self.noise_sd)
         leader = self.leader(history, verdict=True)
         if leader == "process":
             data = history.X, history.y, history.yvar
             return fitted_certificate(*data, self.cube, x, delta, rng, conservative=self._conservative)
-        fit = self._fit(history)
+        fit = self.fit(history)
         name = "the family" if leader == "family" else "the family plus a residual process"
-        return linearised_certificate(*question, fit=fit, belief=self._belief(leader, fit, history), name=name)
+        return linearised_certificate(*question, fit=fit, belief=self.belief(leader, fit, history), name=name)
 
     # -- what the model says, for the user
 
@@ -226,7 +226,7 @@ class GOUCB(Method):
         in_range("(0, 1)", level=level)
         if len(history) == 0:
             raise RuntimeError("parameters() needs at least one successful evaluation")
-        fit = self._fit(history)
+        fit = self.fit(history)
         free = max(fit.n - float((fit.ball.norms(fit.rows) ** 2).sum()), 1.0)
         half = float(stdtrit(free, 0.5 + level / 2)) * math.sqrt(fit.sigma2) * fit.ball.norms(np.eye(self.family.p))
         ends = np.clip(np.stack([fit.v, fit.v - half, fit.v + half]), -self.family.reach, self.family.reach)
@@ -240,7 +240,7 @@ class GOUCB(Method):
             return ""
         if n < self.family.enough:
             return f"{n} values are too few to judge a family of {self.family.p} parameters"
-        kind, nats = self._guard.verdict(history.X, history.y, history.yvar, self._fit(history))
+        kind, nats = self._guard.verdict(history.X, history.y, history.yvar, self.fit(history))
         if kind == "family":
             return ""
         other = "a Gaussian process" if kind == "process" else "the family plus a residual process"
@@ -249,5 +249,5 @@ class GOUCB(Method):
 
     def residuals(self, history: History) -> tuple[Array, Array]:
         """Fitted values and residuals (told minus fitted) of the family in the user's units, n each."""
-        fit = self._fit(history)
+        fit = self.fit(history)
         return self._sign * (fit.offset + fit.scale * fit.values), self._sign * fit.scale * fit.residuals

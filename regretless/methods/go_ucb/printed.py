@@ -115,9 +115,9 @@ class PrintedGOUCB(Method):
         """n, the points of Phase I."""
         self.horizon = max(budget - self.initial, 2) if budget else UNKNOWN_T
         """T, the points of Phase II."""
-        self._settings: UserChoices | None = None
-        self._w: Array = np.empty(0)
-        self._ball: Ball | None = None
+        self.settings: UserChoices | None = None
+        self.w: Array = np.empty(0)
+        self.ball: Ball | None = None
 
     # -- Algorithm 1
 
@@ -126,18 +126,18 @@ class PrintedGOUCB(Method):
             return rng.random(self.dim)  # 2: x_j ~ U(X)
         settings = self._bound()
         self._follow(history)
-        assert self._ball is not None
-        return settings.select(history, cube, rng, self._w, self._ball)  # Phase II, 4-5: (Eq. 6)
+        assert self.ball is not None
+        return settings.select(history, cube, rng, self.w, self.ball)  # Phase II, 4-5: (Eq. 6)
 
     def _update(self, history: History, first: int) -> None:
         settings, n = self._bound(), self.initial
         with np.errstate(over="ignore", invalid="ignore"):  # huge values may leave the range of floats
-            if self._ball is None:
-                self._w, lam = settings.oracle(history.X[:n], history.y[:n], history.yvar[:n])  # Phase I, 5: (Eq. 2)
-                self._ball = Ball(self._w, lam)
+            if self.ball is None:
+                self.w, lam = settings.oracle(history.X[:n], history.y[:n], history.yvar[:n])  # Phase I, 5: (Eq. 2)
+                self.ball = Ball(self.w, lam)
             for i in range(max(first, n), len(history)):  # Phase II, 1
-                self._ball.append(*settings.linearised(self._w, history.X[i], float(history.y[i])))  # 2: (Eq. 3)
-                self._w = self._ball.centre()  # 3: (Eq. 5)
+                self.ball.append(*settings.linearised(self.w, history.X[i], float(history.y[i])))  # 2: (Eq. 3)
+                self.w = self.ball.centre()  # 3: (Eq. 5)
 
     def _recommend(self, history: History) -> Array:
         """The output, uniform over x_1, ..., x_T; over Phase I while that is all there is."""
@@ -153,20 +153,20 @@ class PrintedGOUCB(Method):
         self._seen, n, T = None, self.initial, self.horizon
         if self.oracle == "printed":
             w = initial_weights(self.family, self.dim, self._fixed_generator())
-            self._settings = Printed(self.family, inputs, sign=float(sign), w=w, n=n, T=T, start=self.start)
+            self.settings = Printed(self.family, inputs, sign=float(sign), w=w, n=n, T=T, start=self.start)
         else:
             oracle = Oracle(self.family, inputs, sign=float(sign), seed=self.seed, block=n, noise_sd=self.noise_sd)
-            self._settings = Theorem(oracle, T=T)
+            self.settings = Theorem(oracle, T=T)
 
     def _bound(self) -> UserChoices:
         """The settings in the user's units; those of the unit cube where there is no user."""
-        if self._settings is None:
+        if self.settings is None:
             self.bind(Space([(0.0, 1.0)] * self.dim), 1.0)
-        assert self._settings is not None
-        return self._settings
+        assert self.settings is not None
+        return self.settings
 
     def _begin(self) -> None:
-        self._ball = None
+        self.ball = None
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         return Certificate.none("Algorithm 1 reports a point drawn at random, about which it knows nothing", delta)

@@ -246,29 +246,29 @@ class GPThreDS(Method):
         self._kernel, self._known, self._norm_bound = kernel, (lengthscale, noise_sd), norm_bound
         self._interval = None if interval is None else checked_interval(interval)
         self._steering = {"norm": assumed_norm, "delta": delta, "c": threshold_slack, "patience": patience}
-        self._grids = GridPriors(self.cube, points_per_axis)
+        self.grids = GridPriors(self.cube, points_per_axis)
         self._design = sobol_points(FIRST_PER_DIM * self.dim, self.dim, self._fixed_generator())
         self._conservative = conservative_surrogate(self.cube)
-        self._run: BestRun
+        self.run: BestRun
         self._best: Array | None = None
         """The recommended point after the values that the run has taken in."""
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         self._follow(history)
-        if self._run.test is not None:
-            return self._run.next_point(history, rng)
+        if self.run.test is not None:
+            return self.run.next_point(history, rng)
         used = history.evaluations
         return np.asarray(self._design[used]) if used < len(self._design) else rng.random(self.dim)
 
     def tree(self, history: History) -> ThresholdTree:
         """The live cells, thresholds and regions given up after these values."""
         self._follow(history)
-        return self._run.tree
+        return self.run.tree
 
     def _recommend(self, history: History) -> Array:
         self._follow(history)
         if self._best is None:
-            rng, noise_var = self._fixed_generator(), self._run.scale.told_noise_var
+            rng, noise_var = self._fixed_generator(), self.run.scale.told_noise_var
             self._best = cautious_best(history, self.cube, noise_var, self._kernel, rng)
         return self._best
 
@@ -280,20 +280,20 @@ class GPThreDS(Method):
                 history, x, kernel=self._kernel, lengthscale=lengthscale, noise_sd=noise_sd, norm=self._norm_bound,
                 delta=delta,
             )  # fmt: skip
-        rng, noise_var = self._fixed_generator(), self._run.scale.told_noise_var
+        rng, noise_var = self._fixed_generator(), self.run.scale.told_noise_var
         return whole_certificate(history, self.cube, x, noise_var, delta, rng, conservative=self._conservative)
 
     def _begin(self) -> None:
         n = len(self._design)
         first = n if self.budget is None else max(2, min(n, self.budget // 3))
         known: Any = {"known": self._known, **self._steering}
-        self._run = BestRun(self._grids, self._kernel, self._interval, first=first, **known).begin()
+        self.run = BestRun(self.grids, self._kernel, self._interval, first=first, **known).begin()
         self._best = None
 
     def _update(self, history: History, first: int) -> None:
-        self._run.take_in(history)
+        self.run.take_in(history)
         self._best = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy has no running search of its own: it takes the history in again."""
-        return {name: value for name, value in self.__dict__.items() if name != "_run"} | {"_seen": None}
+        return {name: value for name, value in self.__dict__.items() if name != "run"} | {"_seen": None}

@@ -283,19 +283,19 @@ class PrintedGPThreDS(Method):
             patience=patience, usual_delta=self._p if search == "walk" else float(delta),
         )  # fmt: skip
         ties = keyed_generator(self.seed, 0, stream=Stream.GP_THREDS_TIES)
-        self._grids = GridPriors(self.cube, points_per_axis, ties)
-        self._run: PrintedRun
+        self.grids = GridPriors(self.cube, points_per_axis, ties)
+        self.run: PrintedRun
         self._best: Array | None = None
         """The recommended point after the values that the run has taken in."""
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         self._follow(history)
-        return self._run.next_point(history, rng)
+        return self.run.next_point(history, rng)
 
     def tree(self, history: History) -> ThresholdTree:
         """The live nodes, thresholds and regions given up after these values."""
         self._follow(history)
-        return self._run.tree
+        return self.run.tree
 
     def _recommend(self, history: History) -> Array:
         self._follow(history)
@@ -310,16 +310,16 @@ class PrintedGPThreDS(Method):
 
     def _begin(self) -> None:
         # 1000: T where no budget is given, as in the paper's experiments; it only enters through logarithms
-        self._run = PrintedRun(
-            self._grids, self._kernel, self._scale, self._interval, widths=self._widths, c=self._c, p=self._p,
+        self.run = PrintedRun(
+            self.grids, self._kernel, self._scale, self._interval, widths=self._widths, c=self._c, p=self._p,
             horizon=self.budget or 1000, walks=self._search == "walk", doubles=self._doubles,
         ).begin()  # fmt: skip
         self._best = None
 
     def _update(self, history: History, first: int) -> None:
-        self._run.take_in(history)
+        self.run.take_in(history)
         self._best = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy has no running search of its own: it takes the history in again."""
-        return {name: value for name, value in self.__dict__.items() if name != "_run"} | {"_seen": None}
+        return {name: value for name, value in self.__dict__.items() if name != "run"} | {"_seen": None}

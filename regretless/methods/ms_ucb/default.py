@@ -99,7 +99,7 @@ class MSUCB(DesignedMethod):
         self.d, self.kappa, self.cap = min(low_dim, len(self._lines)), kappa, cap
         self._model = Surrogate(self.cube, quadratic=False, noise_var=noise_var)
         self._conservative = conservative_surrogate(self.cube)
-        self._bases = BaseSet(self.cube, self.seed, bases, growth, initial=self._design.size)
+        self.bases = BaseSet(self.cube, self.seed, bases, growth, initial=self._design.size)
 
     def _step(self, history: History, cube: Cube, rng: Draws) -> Array:
         """The best point of many subspaces, or of the one in which the few coordinates that matter are free."""
@@ -121,7 +121,7 @@ class MSUCB(DesignedMethod):
         self._follow(history)
         arrays = PosteriorArrays(gp)
         # 32: subspaces through each incumbent, half of them learnt; our choice
-        points, local, squared = self._bases.with_incumbents(arrays, history, self.cap, incumbents, 32)
+        points, local, squared = self.bases.with_incumbents(arrays, history, self.cap, incumbents, 32)
         free = random_blocks(len(local), self.d, self._lines, None, rng)
         if gp.hyper.lengthscale.size > 1:
             learnt = np.flatnonzero(local)[::2]
@@ -135,11 +135,11 @@ class MSUCB(DesignedMethod):
     def _certificate(self, history: History, delta: float) -> Certificate:
         x, rng, data = self.recommend(history), self._fixed_generator(), (history.X, history.y, history.yvar)
         found = fitted_certificate(*data, self.cube, x, delta, rng, conservative=self._conservative)
-        left_out = self._bases.left_out(history, self.cap)
+        left_out = self.bases.left_out(history, self.cap)
         return replace(found, assumptions=(*found.assumptions, left_out)) if found.certified and left_out else found
 
     def _begin(self) -> None:
-        self._bases.forget()
+        self.bases.forget()
 
     def warm(self, history: History) -> State:
         """The latest hyper-parameters, so that a loaded run fits nothing again."""

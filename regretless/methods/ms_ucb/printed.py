@@ -87,28 +87,28 @@ class PrintedMSUCB(DesignedMethod):
         lines = free_lines(self.cube)
         self.d, self.delta, self.cap = min(low_dim, len(lines)), delta, cap
         self._free = lines[len(lines) - self.d :]  # the last d coordinates (Def. 1)
-        self._process = Surrogate(self.cube, ard=False, quadratic=False, noise_var=noise_var, clip=False)
-        self._bases = BaseSet(self.cube, self.seed, bases, growth, initial=initial)
+        self.process = Surrogate(self.cube, ard=False, quadratic=False, noise_var=noise_var, clip=False)
+        self.bases = BaseSet(self.cube, self.seed, bases, growth, initial=initial)
 
     # -- Algorithm 1
 
     def _step(self, history: History, cube: Cube, rng: Draws) -> Array:
-        t = self._bases.t(history)  # (Alg. 1, l. 3)
-        gp = self._process.gp(history.X, history.y, history.yvar, history.pending)  # (Alg. 1, l. 2 and 9)
+        t = self.bases.t(history)  # (Alg. 1, l. 3)
+        gp = self.process.gp(history.X, history.y, history.yvar, history.pending)  # (Alg. 1, l. 2 and 9)
         width = math.sqrt(theory_beta(t, self.d, self.dim, self.delta))
         if self.d == self.dim:  # the limit: GP-UCB (Sec. 4, "On Dimension d")
             return step(history, cube, gp, upper_confidence(gp, width), rng)
         a_t = confidence_bound(width, gp.signal)  # (Eq. 2, the root over beta only)
-        x_t, _ = self._best_of_subspaces(history, gp, a_t, history.pending, rng)  # (Alg. 1, l. 4-6)
+        x_t, _ = self.best_of_subspaces(history, gp, a_t, history.pending, rng)  # (Alg. 1, l. 4-6)
         return away_from_known(x_t, history, cube, rng)
 
-    def _best_of_subspaces(
+    def best_of_subspaces(
         self, history: History, gp: GP, a_t: Acquire, pending: Array, rng: Generator
     ) -> tuple[Array, float]:
         """x_t = argmax over X_t of a_t, and its value (Eq. 8); pending: the hallucinated points of the process."""
         self._follow(history)
         arrays = PosteriorArrays(gp)
-        Z, squared = self._bases.newest(arrays, history, pending, self.cap)  # (Alg. 1, l. 4-5)
+        Z, squared = self.bases.newest(arrays, history, pending, self.cap)  # (Alg. 1, l. 4-5)
         copies = max(ASCENTS // len(Z), 1) if self.d else 1  # an ascent has a row of its own
         rows = np.tile(np.arange(len(Z)), copies)
         free = np.tile(self._free, (len(rows), 1))
@@ -121,14 +121,14 @@ class PrintedMSUCB(DesignedMethod):
     # -- beside the algorithm: the point to report, and Proposition 1 as a certificate
 
     def _recommend(self, history: History) -> Array:
-        return best_told(self._process.gp(history.X, history.y, history.yvar), history.X)
+        return best_told(self.process.gp(history.X, history.y, history.yvar), history.X)
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - lower(r) (Prop. 1)."""
-        if left_out := self._bases.left_out(history, self.cap):
+        if left_out := self.bases.left_out(history, self.cap):
             return Certificate.none(left_out, delta)
-        t, count = self._bases.t(history), self._bases.draw(history)
-        gp = self._process.gp(history.X, history.y, history.yvar)
+        t, count = self.bases.t(history), self.bases.draw(history)
+        gp = self.process.gp(history.X, history.y, history.yvar)
         width = math.sqrt(theory_beta(t, self.d, self.dim, delta))
         highest = self._highest(history, gp, confidence_bound(width, gp.signal))
         mean, variance = gp.mean_var(self.recommend(history)[None])
@@ -142,22 +142,22 @@ class PrintedMSUCB(DesignedMethod):
         """The largest upper bound in X_t or, with d = D, in the cube."""
         rng = self._fixed_generator()
         if self.d < self.dim:
-            return self._best_of_subspaces(history, gp, bound, history.pending[:0], rng)[1]
+            return self.best_of_subspaces(history, gp, bound, history.pending[:0], rng)[1]
         acquisition = of_posterior(gp, bound)
         best = maximise(acquisition, self.cube, rng, incumbents=history.X[:0])
         return float(acquisition.value(best[None])[0])
 
     def _begin(self) -> None:
-        self._bases.forget()
+        self.bases.forget()
 
     def warm(self, history: History) -> State:
         """The latest hyper-parameters, so that a loaded run fits nothing again."""
-        fit = self._process.latest_fit(history.X, history.y, history.yvar)
+        fit = self.process.latest_fit(history.X, history.y, history.yvar)
         return {"model": fit} if fit else {}
 
     def warm_from(self, history: History, state: Mapping[str, Any]) -> None:
         if "model" in state:
-            self._process.take_fit(history.X, history.y, history.yvar, state["model"])
+            self.process.take_fit(history.X, history.y, history.yvar, state["model"])
 
 
 # ---------------------------------------------------------------- the paper's formulas

@@ -152,13 +152,13 @@ class NeuralBO(TangentMethod):
 
     def _maximiser(self, f: Path, Z: Array, history: History, cube: Cube, rng: np.random.Generator) -> Array:
         """The best of the candidates Z (C x d) and, unless they are rows of a pool, of points around the best, d."""
-        values = f(self._inputs(Z))
+        values = f(self.inputs(Z))
         # two rounds of candidates around the best of the round before, each a quarter as wide; our choice
-        for k in range(1, 3) if self._inputs.pool is None else ():
+        for k in range(1, 3) if self.inputs.pool is None else ():
             centres = Z[np.argsort(-values, kind="stable")[:CENTRES]]
             more = _around(centres, max(1, len(Z) // 2), 0.25**k, cube, rng)
             more = unknown(cube.snap(more), history, cube)
-            Z, values = np.concatenate([Z, more]), np.concatenate([values, f(self._inputs(more))])
+            Z, values = np.concatenate([Z, more]), np.concatenate([values, f(self.inputs(more))])
         return np.asarray(Z[int(np.argmax(values))])
 
     # -- what is reported and kept

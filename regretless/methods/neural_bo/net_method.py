@@ -49,8 +49,8 @@ class TangentMethod(DesignedMethod):
         self._net_rng = self._fixed_generator()  # theta0 is drawn once for the run
         # 256: points over which inputs and the kernel's diagonal are normalised: averages are good to a few percent
         probe = self.cube.snap(sobol_points(256, self.dim, self._net_rng))
-        self._inputs = Inputs(self.cube, probe, pool=candidates, encode=encode, raw=raw)
-        self._domain = self._inputs(probe)
+        self.inputs = Inputs(self.cube, probe, pool=candidates, encode=encode, raw=raw)
+        self._domain = self.inputs(probe)
         self._read_inputs: Array = np.empty((0, 1))
 
     def _design_size(self) -> int:
@@ -58,7 +58,7 @@ class TangentMethod(DesignedMethod):
         return min(20, 2 * (self.dim + 1))
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
-        if self._inputs.pool is None:
+        if self.inputs.pool is None:
             return super().propose(history, cube, rng)
         begun = len(history) > 0 and len(history.known) >= POOL_DESIGN
         return self._step(history, cube, rng) if begun else np.array(self._fresh_rows(history, rng, 1)[0])
@@ -66,7 +66,7 @@ class TangentMethod(DesignedMethod):
     def sample(self, history: History, U: Array, rng: np.random.Generator) -> Array:
         """One draw of the posterior function at cube points U (C x d), C: what a step maximises over its candidates."""
         self._follow(history)
-        return self._draw(rng)(self._inputs(U))
+        return self._draw(rng)(self.inputs(U))
 
     def _recommend(self, history: History) -> Array:
         """The largest posterior mean among the best values."""
@@ -92,19 +92,19 @@ class TangentMethod(DesignedMethod):
 
     def _read(self, history: History, first: int) -> Array:
         """The inputs of all points with values, n x ..., of which those from row `first` on are new."""
-        new = self._inputs(history.X[first:])
+        new = self.inputs(history.X[first:])
         self._read_inputs = np.concatenate([self._read_inputs, new]) if first else new
         return self._read_inputs
 
     def _candidates(self, history: History, cube: Cube, rng: np.random.Generator) -> Array:
         """Where a draw is maximised: fresh rows of a finite pool, or points that are not known."""
-        if self._inputs.pool is not None:
+        if self.inputs.pool is not None:
             return self._fresh_rows(history, rng, self._n_candidates)
         return unknown(cube.snap(self._points_to_try(history, cube, rng)), history, cube)
 
     def _off_known(self, x: Array, history: History, cube: Cube, rng: np.random.Generator) -> Array:
         """x (d), in a finite cube without a pool a step away from where it is known."""
-        finite = self._inputs.pool is None and np.isfinite(cube.size)
+        finite = self.inputs.pool is None and np.isfinite(cube.size)
         return away_from_known(x, history, cube, rng) if finite else x
 
     def _shortlist(self, history: History) -> tuple[NDArray[np.intp], Array]:
@@ -115,11 +115,11 @@ class TangentMethod(DesignedMethod):
 
     def _fresh_rows(self, history: History, rng: np.random.Generator, n: int) -> Array:
         """Cube points of at most n unknown rows of the pool, in random order; of all rows when none is left."""
-        assert self._inputs.pool is not None
-        fresh = np.ones(len(self._inputs.pool), dtype=bool)
-        fresh[self._inputs.rows(history.known)] = False
+        assert self.inputs.pool is not None
+        fresh = np.ones(len(self.inputs.pool), dtype=bool)
+        fresh[self.inputs.rows(history.known)] = False
         rows = np.flatnonzero(fresh if fresh.any() else ~fresh)
-        return self._inputs.points(rng.permutation(rows)[:n])
+        return self.inputs.points(rng.permutation(rows)[:n])
 
 
 def unknown(Z: Array, history: History, cube: Cube) -> Array:

@@ -63,9 +63,9 @@ class PrintedNeuralBO(TangentMethod):
     """
 
     known_noise = True  # the observations of the paper are noisy (Alg. 1, l. 5)
-    _U: Uncertainty
+    U: Uncertainty
     _scale: TargetScale
-    _trained: Trained
+    trained: Trained
 
     def __init__(
         self,
@@ -110,21 +110,21 @@ class PrintedNeuralBO(TangentMethod):
     # -- Algorithm 1
 
     def _begin(self) -> None:
-        self._U = Uncertainty(self._start, self.lam, self._start.features)  # (Alg. 1, l. 1)
+        self.U = Uncertainty(self._start, self.lam, self._start.features)  # (Alg. 1, l. 1)
 
     def _step(self, history: History, cube: Cube, rng: np.random.Generator) -> Array:
         self._follow(history)  # the rounds before this one (Alg. 1, l. 2)
         D = self._candidates(history, cube, rng)
         f_t = self._draw(rng)  # (Alg. 1, l. 3-4)
-        x_t = D[int(np.argmax(f_t(self._inputs(D))))]  # (Alg. 1, l. 5)
+        x_t = D[int(np.argmax(f_t(self.inputs(D))))]  # (Alg. 1, l. 5)
         return self._off_known(x_t, history, cube, rng)
 
     def _draw(self, rng: np.random.Generator) -> Path:
         """f_t, drawn for each x by itself."""
 
         def f_t(x: Array) -> Array:
-            sigma_t = self._U.deviation(self._start.factors(x))  # (Alg. 1, l. 3)
-            return self._trained.h(x) + self.nu * sigma_t * rng.standard_normal(len(x))  # (Alg. 1, l. 4)
+            sigma_t = self.U.deviation(self._start.factors(x))  # (Alg. 1, l. 3)
+            return self.trained.h(x) + self.nu * sigma_t * rng.standard_normal(len(x))  # (Alg. 1, l. 4)
 
         return f_t
 
@@ -132,8 +132,8 @@ class PrintedNeuralBO(TangentMethod):
         x = self._read(history, first)
         self._scale = TargetScale.of(history.y)
         y = self._scale.targets(history.y)  # (deviation 1)
-        self._trained = self._train_nn(x, y)  # theta_t (Alg. 1, l. 6)
-        self._U.extend(x, y)  # U_t, which the values y do not enter (Alg. 1, l. 7)
+        self.trained = self._train_nn(x, y)  # theta_t (Alg. 1, l. 6)
+        self.U.extend(x, y)  # U_t, which the values y do not enter (Alg. 1, l. 7)
 
     # -- beside the algorithm
 
@@ -141,12 +141,12 @@ class PrintedNeuralBO(TangentMethod):
         return sobol_points(self._n_candidates, self.dim, rng)
 
     def _mean(self, Z: Array) -> Array:
-        return self._scale.values(self._trained.h(Z))
+        return self._scale.values(self.trained.h(Z))
 
     def learning_rate(self, history: History) -> tuple[float, float]:
         """The learning rate of the training on this history and the one asked for, which may have been clipped."""
         self._follow(history)
-        return self._trained.rate, self._trained.asked
+        return self.trained.rate, self.trained.asked
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         return Certificate.none("a trained net's mean has no known bound at this width", delta)

@@ -98,21 +98,21 @@ class NetTangent:
 
     def __init__(self, net: Mlp, domain: Tensor) -> None:
         self._start, self._domain = net, domain
-        self._net = replace(net, norm=self._mean_diagonal(net))
+        self.net = replace(net, norm=self._mean_diagonal(net))
 
     def _mean_diagonal(self, net: Mlp) -> float:
         return float(diagonal(replace(net, norm=1.0).factors(self._domain)).mean()) or 1.0
 
     @property
     def norm(self) -> float:
-        return self._net.norm
+        return self.net.norm
 
     def start(self) -> WeightDirection:
         return self._start.weights
 
     def at(self, theta: WeightDirection) -> NetTangent:
         other, net = copy.copy(self), self._start.at(theta)
-        other._net = replace(net, norm=self._mean_diagonal(net))
+        other.net = replace(net, norm=self._mean_diagonal(net))
         return other
 
     def scaled(self, scale: float) -> NetTangent:
@@ -123,17 +123,17 @@ class NetTangent:
         return NetTangent(self._start.at((whole, *self._start.weights[1:])), self._domain)
 
     def factors(self, X: Tensor) -> Factors:
-        return self._net.factors(X)
+        return self.net.factors(X)
 
     def random_direction(self, rng: np.random.Generator) -> WeightDirection:
-        return self._net.random_direction(rng)
+        return self.net.random_direction(rng)
 
     def first_outputs(self, X: Tensor) -> Tensor:
         return self._start.outputs(X)
 
     def at_origin(self, X: Tensor, delta: WeightDirection) -> tuple[Tensor, Factors]:
-        h, A = self._net.outputs_and_factors(X)
-        return h - self._start.outputs(X) - self._net.norm**0.5 * inner(A, delta), A
+        h, A = self.net.outputs_and_factors(X)
+        return h - self._start.outputs(X) - self.net.norm**0.5 * inner(A, delta), A
 
     def gradient(self, theta: WeightDirection, X: Tensor, y: Tensor) -> WeightDirection:
         h, A = replace(self._start.at(theta), norm=1.0).outputs_and_factors(X)
@@ -168,49 +168,49 @@ class TrainedTangent:
         self._start, self._seed, self._device = net, seed, device
         self._noises = NOISES if ridge is None else (ridge,)
         self._steps = STEPS if steps is None else steps
-        self._trainings: dict[int, Training] = {}  # the last one, by its place in the schedule
-        self._net, self._place = net, -1  # the net at theta_k, and k
-        self._delta: WeightDirection = ()  # theta_k - theta0
+        self.trainings: dict[int, Training] = {}  # the last one, by its place in the schedule
+        self.net, self.place = net, -1  # the net at theta_k, and k
+        self.delta: WeightDirection = ()  # theta_k - theta0
         self.lam, self.variance = USUAL_NOISE, 1.0
-        self._posterior: KernelRidge | SketchRidge | None = None
+        self.posterior: KernelRidge | SketchRidge | None = None
         self._targets, self._complete = np.empty(0), 0  # of the regression, and how many stand in complete blocks
-        self._unit, self._warp = 1.0, Warp()
+        self._unit, self.warp = 1.0, Warp()
 
     def refresh(self, X: Array, y: Array, yvar: Array) -> None:
         """Takes the history: inputs n x ..., values n and their known noise variances n (NaN where unknown)."""
         n, (k, size) = len(y), scheduled(len(y))
         self._unit = exact_unit(y)
         values = y / self._unit
-        if k != self._place:
+        if k != self.place:
             self._adopt(k, X[:size], values[:size])
         else:
-            self._warp = self._warp_of(self._trainings[k].warping, values[:size])
-        if self._posterior is None or (n > EXACT_UP_TO) != isinstance(self._posterior, SketchRidge):
-            self._posterior = empty_ridge(self._net, self.lam, X, seed=self._seed, device=self._device)
+            self.warp = self._warp_of(self.trainings[k].warping, values[:size])
+        if self.posterior is None or (n > EXACT_UP_TO) != isinstance(self.posterior, SketchRidge):
+            self.posterior = empty_ridge(self.net, self.lam, X, seed=self._seed, device=self._device)
             self._targets, self._complete = np.empty(0), 0
         self._take_in(X, values)
-        self._posterior.extend(X, self._targets, relative_noise(yvar, size))
+        self.posterior.extend(X, self._targets, relative_noise(yvar, size))
 
     def draw(self, nu: float, rng: np.random.Generator) -> Path:
         """One posterior function, defined everywhere at once and nu times as far from the mean (Alg. 1, l. 4)."""
-        assert self._posterior is not None
-        return self._function(self._posterior.draw(nu * self.variance**0.5, rng))
+        assert self.posterior is not None
+        return self.function(self.posterior.draw(nu * self.variance**0.5, rng))
 
     def mean(self, Z: Array) -> Array:
         """The posterior mean, in the units told, C."""
-        assert self._posterior is not None
-        return times_unit(self._warp.inverse(self._function(self._posterior.mean())(Z)), self._unit)
+        assert self.posterior is not None
+        return times_unit(self.warp.inverse(self.function(self.posterior.mean())(Z)), self._unit)
 
-    def _function(self, w: Any) -> Path:
+    def function(self, w: Any) -> Path:
         """h(x; theta_k) - g . (theta_k - theta0) and the regression's function w, of inputs C x ..., C."""
-        posterior = self._posterior
+        posterior = self.posterior
         assert posterior is not None
 
         def path(Z: Array) -> Array:
             parts = []
             for i in range(0, len(Z), ROWS):
                 rows = on_device(Z[i : i + ROWS], self._device)
-                own, factors = self._net.at_origin(rows, self._delta)
+                own, factors = self.net.at_origin(rows, self.delta)
                 parts.append(on_host(own + posterior.values(factors, w)))
             return np.concatenate(parts)
 
@@ -220,7 +220,7 @@ class TrainedTangent:
 
     def _training(self, k: int, X: Array, y: Array) -> Training:
         """Training k, on the first SIZES[k] of inputs X and values y."""
-        if k not in self._trainings:
+        if k not in self.trainings:
             size = SIZES[k]
             inputs = on_device(X[:size], self._device)
             if k % FRESH_EVERY == 0:
@@ -230,8 +230,8 @@ class TrainedTangent:
                 chosen = self._training(k - 1, X, y)
                 steps = int(self._steps * WARM_SHARE)
             targets = like(self._warp_of(chosen.warping, y[:size])(y[:size]), inputs)
-            self._trainings = {k: replace(chosen, theta=self._trained(chosen, inputs, targets, k, steps))}
-        return self._trainings[k]
+            self.trainings = {k: replace(chosen, theta=self._trained(chosen, inputs, targets, k, steps))}
+        return self.trainings[k]
 
     def _trained(self, chosen: Training, X: Tensor, targets: Tensor, k: int, steps: int) -> WeightDirection:
         """The weights after steps on sum (h - t)^2 / 2 + m lam |theta - theta0|^2 / 2, over the number of values (Alg.
@@ -281,12 +281,12 @@ class TrainedTangent:
         """Puts training k in force; X and y are those that it saw."""
         training = self._training(k, X, y)
         begun = self._scaled(training.scale)
-        self._net, self._place = begun.at(training.theta), k
-        self._delta = tuple(w - w0 for w, w0 in zip(training.theta, begun.start(), strict=True))
-        self._warp = self._warp_of(training.warping, y)
-        self._posterior = None
+        self.net, self.place = begun.at(training.theta), k
+        self.delta = tuple(w - w0 for w, w0 in zip(training.theta, begun.start(), strict=True))
+        self.warp = self._warp_of(training.warping, y)
+        self.posterior = None
         last = slice(max(0, len(y) - EVIDENCE_POINTS), len(y))
-        K = on_host(kernel(*[self._net.factors(on_device(X[last], self._device))] * 2))
+        K = on_host(kernel(*[self.net.factors(on_device(X[last], self._device))] * 2))
         targets, most = self._regressed(X[last], y[last])[:, None], -np.inf
         for lam in self._noises:
             evidence, variance = log_evidence(K, targets, lam)
@@ -310,8 +310,8 @@ class TrainedTangent:
         # targets are at most so many deviations from the mean: values told since a training may be any size
         farthest = 100.0
         inputs = on_device(X, self._device)
-        own, _ = self._net.at_origin(inputs, self._delta)
-        return np.asarray(np.clip(self._warp(y), -farthest, farthest) - on_host(own))
+        own, _ = self.net.at_origin(inputs, self.delta)
+        return np.asarray(np.clip(self.warp(y), -farthest, farthest) - on_host(own))
 
     def _warp_of(self, warping: Warping, y: Array) -> Warp:
         return Warp.of(y, warping, of_equal=1.0 / self._unit)
@@ -320,9 +320,9 @@ class TrainedTangent:
 
     def state(self) -> State:
         """The last training."""
-        if not self._trainings:
+        if not self.trainings:
             return {}
-        ((k, training),) = self._trainings.items()
+        ((k, training),) = self.trainings.items()
         theta = {str(i): np.asarray(on_host(w)) for i, w in enumerate(training.theta)}
         return {"place": k, "scale": training.scale, "warping": training.warping, "lam": training.lam, "theta": theta}
 
@@ -340,7 +340,7 @@ class TrainedTangent:
         )
         if not fits or [w.shape for w in theta] != shapes or not all(np.isfinite(w).all() for w in theta):
             raise ValueError(f"the state is damaged: it holds no net trained on {n} values")
-        self._trainings = {k: Training(scale, warping, lam, tuple(like(w, w0) for w, w0 in zip(theta, start)))}
+        self.trainings = {k: Training(scale, warping, lam, tuple(like(w, w0) for w, w0 in zip(theta, start)))}
 
 
 def noise_penalty(lam: float) -> float:

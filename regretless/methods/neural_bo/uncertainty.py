@@ -27,17 +27,17 @@ class Uncertainty:
 
     def __init__(self, net: Tangent, lam: float, size: int) -> None:
         self._net, self._lam, self._size = net, float(lam), size
-        self._form: KernelRidge | WeightRidge = KernelRidge(net, lam)
+        self.form: KernelRidge | WeightRidge = KernelRidge(net, lam)
 
     def extend(self, X: Array, targets: Array) -> None:
         """Takes in the whole history: inputs X (n x ...) and targets (n), on which sigma does not depend."""
-        if len(X) > self._size and isinstance(self._form, KernelRidge):
-            self._form = WeightRidge(self._net, self._lam, self._size)
-        self._form.extend(X, targets)
+        if len(X) > self._size and isinstance(self.form, KernelRidge):
+            self.form = WeightRidge(self._net, self._lam, self._size)
+        self.form.extend(X, targets)
 
     def deviation(self, factors: Factors) -> Array:
         """sigma at points given by their factors, C."""
-        return np.asarray(self._form.deviation(factors))
+        return np.asarray(self.form.deviation(factors))
 
 
 class WeightRidge:

@@ -122,24 +122,24 @@ class SketchRidge:
         limit = size // len(example)  # what a layer may take; what short ones leave goes to the outer products
         plain = sum(min(a_in.shape[1], limit) for a_in, a_out in example if a_out is None)
         share = (size - plain) // max(1, sum(a_out is not None for _, a_out in example))
-        self._maps: list[Any] = []
+        self.maps: list[Any] = []
         for a_in, a_out in example:
             if a_out is not None:
                 S, T = _signs((a_in.shape[1], share), rng), _signs((a_out.shape[1], share), rng)
-                self._maps.append((like(S, a_in), like(T, a_in) / math.sqrt(share)))
+                self.maps.append((like(S, a_in), like(T, a_in) / math.sqrt(share)))
             else:
-                self._maps.append(None if a_in.shape[1] <= limit else _Hash(a_in.shape[1], limit, rng, a_in))
+                self.maps.append(None if a_in.shape[1] <= limit else _Hash(a_in.shape[1], limit, rng, a_in))
         self._n = self._fixed = 0
         probe = self.sketch(ntk.rows_of(example, slice(0, 1)))
         self.size = int(probe.shape[1])
-        self._moments = eye(self.size, probe) * 0.0
-        self._sums = self._moments[0] * 1.0
+        self.moments = eye(self.size, probe) * 0.0
+        self.sums = self.moments[0] * 1.0
         self._tail: tuple[Tensor, Tensor] | None = None
 
     def sketch(self, factors: Factors) -> Tensor:
         """z of each row, n x r."""
         parts = []
-        for (a_in, a_out), how in zip(factors, self._maps):
+        for (a_in, a_out), how in zip(factors, self.maps):
             if a_out is not None:
                 parts.append((a_in @ how[0]) * (a_out @ how[1]))
             else:
@@ -160,8 +160,8 @@ class SketchRidge:
                 weight = like(v[start:stop] ** -0.5, Z)
                 Z, y = Z * weight[:, None], y * weight
             if stop - start == SKETCH_BLOCK:
-                self._moments += Z.T @ Z
-                self._sums = self._sums + y @ Z
+                self.moments += Z.T @ Z
+                self.sums = self.sums + y @ Z
                 self._fixed = stop
             else:
                 self._tail = Z, y
@@ -169,7 +169,7 @@ class SketchRidge:
 
     def _system(self) -> tuple[Tensor, Tensor]:
         """The factor of Z'Z + lam I, and Z'y."""
-        A, b = self._moments + eye(self.size, self._moments) * self._lam, self._sums
+        A, b = self.moments + eye(self.size, self.moments) * self._lam, self.sums
         if self._tail is not None:
             Z, y = self._tail
             A += Z.T @ Z

@@ -110,6 +110,11 @@ def test_grids_keep_to_legal_points() -> None:
         )  # PI is greedy, AD coarse with 30 samples
 
 
+def tree_of(method: AdaptiveDiscretization) -> tuple[Any, Any, Any, int]:
+    """Depths, parents and activity of the boxes, and the one that was asked."""
+    return method._depth, method._parent, method._active, method._target
+
+
 def test_adaptive_discretization_samples_the_box_of_the_largest_index() -> None:
     method = AdaptiveDiscretization(2, seed=0, budget=200, fitted=False)
     loop, rng = Loop(method), np.random.default_rng(0)
@@ -127,17 +132,17 @@ def test_adaptive_discretization_samples_the_box_of_the_largest_index() -> None:
         root = math.sqrt(4 + c4 + h * math.log(2) + 4 * d * math.log(2 ** (h / d) / 0.2))
         return 4 * 2 ** (-h / d) * (root + 1 + 2.7 * math.sqrt(2 * math.log(2)))
 
-    index = {}
-    for box in np.flatnonzero(method._active):
-        h, parent = int(method._depth[box]), int(method._parent[box])
-        assert h == 0 or not method._active[parent]
+    index, (depth, parents, active, target) = {}, tree_of(method)
+    for box in np.flatnonzero(active):
+        h, parent = int(depth[box]), int(parents[box])
+        assert h == 0 or not active[parent]
         index[int(box)] = min(
             mean[box] + beta * sd[box], mean[parent] + beta * sd[parent] + variation(max(h - 1, 1))
         ) + variation(h)
     best = max(index, key=lambda box: index[box])
-    assert np.allclose(method.posterior.grid[best], x) or index[best] == pytest.approx(index[method._target], abs=1e-9)
-    h = int(method._depth[method._target])
-    assert beta * sd[method._target] > variation(h) or h == math.ceil(math.log2(T))
+    assert np.allclose(method.posterior.grid[best], x) or index[best] == pytest.approx(index[target], abs=1e-9)
+    h = int(depth[target])
+    assert beta * sd[target] > variation(h) or h == math.ceil(math.log2(T))
 
 
 def test_active_boxes_tile_the_cube() -> None:
@@ -147,7 +152,8 @@ def test_active_boxes_tile_the_cube() -> None:
         X = loop.ask()
         loop.tell(X, np.sin(5 * X).sum(axis=1) + 0.01 * i)
     loop.ask()
-    assert (2.0 ** -method._depth[method._active].astype(float)).sum() == pytest.approx(1.0)
+    depth, _, active, _ = tree_of(method)
+    assert (2.0 ** -depth[active].astype(float)).sum() == pytest.approx(1.0)
     assert ((method.posterior.grid > 0) & (method.posterior.grid < 1)).all()
 
 

@@ -46,7 +46,7 @@ def test_one_enormous_value_is_legal(name, extreme):
 def test_an_embedded_design_goes_on_with_random_points_while_everything_fails(make):
     method = make(9, seed=1, low_dim=2, initial=4)
     loop, first = Loop(method), Loop(make(9, seed=1, low_dim=2, initial=4)).ask(4)
-    images = method.to_cube(method._design.points)
+    images = method.to_cube(method.design.points)
     np.testing.assert_allclose(first, images[0] if make is REMBO else images, atol=1e-9)
     for i in range(7):
         x = loop.ask()[0]
@@ -59,7 +59,7 @@ def test_an_embedded_design_goes_on_with_random_points_while_everything_fails(ma
 def test_the_design_of_an_embedding_takes_a_quarter_of_the_budget():
     for budget, size in ((None, 20), (200, 20), (40, 10), (5, 2)):
         method = REMBO(30, seed=2, budget=budget, low_dim=3)
-        assert len(method._design.points) == size
+        assert len(method.design.points) == size
 
 
 # ---------------------------------------------------------------- REMBO
@@ -178,7 +178,7 @@ def test_dropout_fills_in_at_random_as_often_as_it_should():
     loop, kept = Loop(method), np.array([0, 1])
     run(loop, 4)
     best = loop.history.X[np.argmax(loop.history.y)]
-    filled = [method._fill_in(loop.history, kept, best[:2], np.random.default_rng(s)) for s in range(400)]
+    filled = [method.fill_in(loop.history, kept, best[:2], np.random.default_rng(s)) for s in range(400)]
     assert 0.62 < np.mean([(x == best).all() for x in filled]) < 0.78
     random = Loop(Dropout(200, seed=1, low_dim=2, random_fill=1.0, initial=3))
     run(random, 4)
@@ -194,7 +194,7 @@ def test_linebo_stays_on_its_line_and_then_turns():
     run(loop, 5)
     for k in range(3):
         X = run(loop, 5)  # four by the bound, and the best point of the line
-        bases.append(method._line.base)
+        bases.append(method.line.base)
         rays = X - bases[k]
         np.testing.assert_allclose(rays, np.outer(rays @ method.direction(k), method.direction(k)), atol=1e-9)
     for k in (1, 2):  # the next line leads through a point of the one before
@@ -219,7 +219,7 @@ def test_linebo_walks_the_same_lines_when_told_in_bulk():
     run(first, 22)
     second.tell(first.history.X, first.history.y)
     assert np.array_equal(first.ask(step=22), second.ask(step=22))
-    assert first.method._line.k == second.method._line.k > 1
+    assert first.method.line.k == second.method.line.k > 1
 
 
 # ---------------------------------------------------------------- linear BO

@@ -61,7 +61,7 @@ def test_dngo_integrates_its_grid_exactly():
 
 def test_neural_ucb_bonus_is_the_diagonal_form():
     loop = run(NeuralUCB(2, seed=1), 12)
-    net, Z = loop.method._net(loop.history), np.random.default_rng(2).random((5, 2))
+    net, Z = loop.method.net(loop.history), np.random.default_rng(2).random((5, 2))
     A, seen = net.factors(2 * Z - 1), net.factors(2 * loop.history.X - 1)
     U = LAM + (written_out(seen) ** 2).sum(0) / 100
     slow = np.sqrt(LAM * NU * (written_out(A) ** 2 / U / 100).sum(1))
@@ -90,7 +90,7 @@ def test_greedy_refits_every_ten_values_once_there_are_many():
     loop, nets = Loop(NeuralGreedy(2, seed=3)), []
     for rows in (slice(120), slice(120, 129), slice(129, 131)):
         loop.tell(X[rows], bowl(X[rows]))
-        nets.append(loop.method._net(loop.history))
+        nets.append(loop.method.net(loop.history))
     assert nets[0] is nets[1]
     assert nets[1] is not nets[2]
 
@@ -106,7 +106,7 @@ def test_forest_predictions_are_those_of_scikit_learn():
     targets = (y - y.mean()) / y.std()
     seed = int(keyed_generator(4, 15, stream=Stream.FOREST_FIT).integers(2**31))
     forest = RandomForestRegressor(20, max_features=1.0, random_state=seed).fit(X, targets)
-    np.testing.assert_allclose(loop.method._predict(loop.history, U)[0], forest.predict(U), atol=1e-12)
+    np.testing.assert_allclose(loop.method.predict(loop.history, U)[0], forest.predict(U), atol=1e-12)
 
 
 def test_forest_without_scikit_learn_says_what_to_install(monkeypatch):

@@ -108,7 +108,7 @@ def test_too_few_values_are_too_few_however_well_the_family_predicts():
     y = 2 * np.sin(23 * X[:, 0] + 1) + X[:, 1]
     for n in (4, 5, 6):
         history = History(2).with_values(X[:n], y[:n])
-        assert ours._guard.choice(history.X, history.y, history.yvar, ours._fit(history)) == "family"
+        assert ours._guard.choice(history.X, history.y, history.yvar, ours.fit(history)) == "family"
         assert ours.leader(history) == ("process" if n < 6 else "family")
 
 
@@ -116,9 +116,9 @@ def test_the_linearised_acquisition_is_maximised_as_well_as_by_brute_force():
     for seed in range(4):
         method = GOUCB(2, seed=seed, model=bumps, w_bounds=BOUNDS, initial=6, guard=False, kappa=1.5)
         loop = told(method, truth, 7, seed)
-        fit = method._fit(loop.history)
-        radius = method._radius(fit)
-        belief = method._belief("family", fit, loop.history)
+        fit = method.fit(loop.history)
+        radius = method.radius(fit)
+        belief = method.belief("family", fit, loop.history)
         grid = np.array(list(itertools.product(np.linspace(0, 1, 201), repeat=2)))
         mean, sd = belief(grid)
         brute = (mean + radius * sd).max()
@@ -392,7 +392,7 @@ def test_the_paper_preset_against_its_equations():
         assert (v - w).numpy() @ Sigma @ (v - w).numpy() < p**3 * (step - n + 1) / T  # the ball is not reached
         asked = loop.ask(step=step)
         np.testing.assert_allclose(low + (high - low) * asked[0], best.numpy(), rtol=1e-9)
-        np.testing.assert_allclose(method._w, w.numpy(), rtol=1e-9)
+        np.testing.assert_allclose(method.w, w.numpy(), rtol=1e-9)
         seen = f(low + (high - low) * asked)
         loop.tell(asked, sign * seen)
         at = torch.tensor(low + (high - low) * asked[0])
@@ -431,7 +431,7 @@ def test_algorithm_1_with_a_working_oracle_against_its_equations():
     assert (n, T) == (6, 36)  # n = sqrt(T)
     oracle = Oracle(method.family, user_units(SPACE), sign=1.0, seed=0, block=n, noise_sd=0.05)
     fit = oracle(history.X[:n], history.y[:n], history.yvar[:n])
-    settings, ball = method._settings, method._ball
+    settings, ball = method.settings, method.ball
     assert np.array_equal(settings.first.v, fit.v)
     lam, w = fit.sigma2 * np.sqrt(T), fit.v
     Sigma, right = lam * np.eye(3), lam * fit.v
@@ -441,7 +441,7 @@ def test_algorithm_1_with_a_working_oracle_against_its_equations():
         Sigma = Sigma + np.outer(g, g)
         right = right + g * (g @ w + z - F[0, 0])
         w = np.linalg.solve(Sigma, right)
-    np.testing.assert_allclose(method._w, w, rtol=1e-9)
+    np.testing.assert_allclose(method.w, w, rtol=1e-9)
     q = np.array([[0.3, -1.0, 2.0]])
     np.testing.assert_allclose(ball.norms(q)[0] ** 2, q[0] @ np.linalg.solve(Sigma, q[0]), rtol=1e-9)
     gram = fit.rows.T @ fit.rows + fit.sigma2 * np.eye(3)

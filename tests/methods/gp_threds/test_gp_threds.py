@@ -94,7 +94,7 @@ def test_a_walk_starts_its_tests_outside_the_cells_it_has_found() -> None:
     method = PrintedGPThreDS(1, seed=0, search="walk")
     method.tree(History(1))
     left = Cell(np.array([0.25]), np.array([0.5]))
-    test = method._run.open_test(Cell.whole(1), without=[left])
+    test = method.run.open_test(Cell.whole(1), without=[left])
     assert 0.5 < test.grid[test.query, 0] < 0.52
 
 
@@ -155,7 +155,7 @@ class SlowForm:
 def test_the_printed_form_is_algorithms_1_and_3(interval: tuple[float, float], c: float) -> None:
     method = PrintedGPThreDS(2, seed=3, interval=interval, threshold_slack=c, points_per_axis=8)
     loop = Loop(method)
-    slow = SlowForm(interval, c, 8, method._grids.ties).samples()
+    slow = SlowForm(interval, c, 8, method.grids.ties).samples()
     rng, problem = np.random.default_rng(5), make_problem("branin-threds")
     wanted = next(slow)
     for _ in range(300):
@@ -298,13 +298,13 @@ def test_many_points_from_elsewhere_close_a_test_instead_of_hanging_it() -> None
     loop = Loop(method)
     while tree_of(loop).depth < 2:
         drive(loop, 1, bump)
-    before = method._run.running_test
+    before = method.run.running_test
     corner = np.array([1.0, 1.0]) if before.cell.centre.sum() < 1 else np.array([0.0, 0.0])
     assert not before.cell.near(corner[None]).any()
     for i in range(STALL):
         loop.tell(corner, bump(corner[None]))
         loop.ask()
-        assert (method._run.running_test is before) == (i + 1 < STALL)
+        assert (method.run.running_test is before) == (i + 1 < STALL)
 
 
 def test_a_region_where_evaluations_fail_is_left() -> None:
@@ -397,7 +397,7 @@ def test_bad_options_are_named(method: type[Method], option: str, values: list[A
 def test_axes_may_have_different_numbers_of_points() -> None:
     method = GPThreDS(2, seed=0, interval=(0.0, 1.2), points_per_axis=(4, 7), **KNOWN)
     method.tree(History(2))
-    test = method._run.running_test
+    test = method.run.running_test
     assert len(test.grid) == 28
     assert all(test._index(x) == i for i, x in enumerate(test.grid))
 

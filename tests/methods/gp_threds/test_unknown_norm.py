@@ -136,7 +136,7 @@ def widths(loop: Loop) -> Widths:
     """The widths of a search after the values so far."""
     assert isinstance(loop.method, PrintedGPThreDS)
     loop.method.tree(loop.history)
-    return loop.method._run.widths
+    return loop.method.run.widths
 
 
 def test_a_search_doubles_what_is_refuted_and_begins_again() -> None:

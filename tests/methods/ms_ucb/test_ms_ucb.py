@@ -83,7 +83,7 @@ def test_a_proposal_moves_few_coordinates_of_an_incumbent_or_of_a_base_point():
     from_incumbents = 0
     for _ in range(14):
         x, told = loop.ask()[0], loop.history.X
-        bases = np.concatenate([told, method._bases.Z])
+        bases = np.concatenate([told, method.bases.Z])
         moved = (np.abs(bases - x) > 1e-12).sum(axis=1)
         assert moved.min() <= 4
         from_incumbents += moved[: len(told)].min() <= 4

@@ -50,7 +50,7 @@ def test_base_points_are_kept_and_grow_as_the_schedule_says(bases, growth):
     before = np.empty((0, 6))
     for t in range(1, 6):
         run(loop, 1)
-        Z = method._bases.Z
+        Z = method.bases.Z
         assert len(Z) == sum(bases * k**growth for k in range(1, t + 1))
         assert np.array_equal(Z[: len(before)], before)
         before = Z.copy()
@@ -61,7 +61,7 @@ def test_proposals_lie_in_the_subspaces_of_z_t():
     loop = Loop(method)
     run(loop, 5)
     for x in run(loop, 6):
-        fixed = method._bases.Z[:, :5]  # the last three coordinates are free
+        fixed = method.bases.Z[:, :5]  # the last three coordinates are free
         assert (np.abs(fixed - x[:5]).max(axis=1) < 1e-12).any()
 
 
@@ -98,8 +98,8 @@ def test_no_coordinate_free_picks_the_best_of_the_sampled_points():
     run(loop, 4)
     for _ in range(4):
         history, x = loop.history, loop.ask()[0]
-        gp = method._process.gp(history.X, history.y, history.yvar)
-        Z = method._bases.Z
+        gp = method.process.gp(history.X, history.y, history.yvar)
+        Z = method.bases.Z
         t = len(history) - 4 + 1
         mean, variance = gp.mean_var(Z)
         assert np.array_equal(x, Z[np.argmax(mean + math.sqrt(theory_beta(t, 0, 5, 0.1)) * np.sqrt(variance))])
@@ -117,11 +117,11 @@ def test_the_maximum_over_subspaces_is_that_of_many_ascents_in_each(D, d, t, gro
     X = rng.random((19 + t, D))
     loop.tell(X, -((X - 0.4) ** 2).sum(1) + np.sin(9 * X).sum(1))
     history = loop.history
-    gp = method._process.gp(history.X, history.y, history.yvar)
+    gp = method.process.gp(history.X, history.y, history.yvar)
     bound = confidence_bound(math.sqrt(theory_beta(t, d, D, 0.1)), gp.signal)
-    _, found = method._best_of_subspaces(history, gp, bound, history.pending, rng)
+    _, found = method.best_of_subspaces(history, gp, bound, history.pending, rng)
     acquisition, best, free = of_posterior(gp, bound), -np.inf, np.arange(D - d, D)
-    for z in method._bases.Z:
+    for z in method.bases.Z:
 
         def negative(y, z=z):
             u = z.copy()

@@ -86,7 +86,7 @@ def test_encode_reads_images_and_a_module_models_them(kind: Any) -> None:
 def test_encode_without_a_module_is_flattened_and_checked(kind: Any) -> None:
     method = kind(3, seed=0, encode=lambda U: np.stack([U, U**2], axis=2))
     run(method, 14)
-    assert method._inputs(np.zeros((5, 3))).shape == (5, 6)
+    assert method.inputs(np.zeros((5, 3))).shape == (5, 6)
     with pytest.raises(ValueError, match="one finite row per point"):
         kind(3, seed=0, encode=lambda U: U[:1])
 

@@ -79,10 +79,10 @@ def test_without_training_it_is_kernel_ridge_regression():
     """The degenerate case: theta_k = theta0, so the mean is k(x, X) (K + lam I)^-1 y at the start's kernel."""
     X, y, _ = data(40)
     model = trained_on(steps=0, ridge=1e-3)
-    start = net().scaled(model._trainings[model._place].scale)
+    start = net().scaled(model.trainings[model.place].scale)
     K = kernel(*[start.factors(X)] * 2)
     Z = np.random.default_rng(2).uniform(-1, 1, (9, 3))
-    warp = Warp.of(y[: trained.SIZES[model._place]], model._trainings[model._place].warping)
+    warp = Warp.of(y[: trained.SIZES[model.place]], model.trainings[model.place].warping)
     direct = kernel(start.factors(Z), start.factors(X)) @ np.linalg.solve(K + 1e-3 * np.eye(40), warp(y))
     np.testing.assert_allclose(model.mean(Z), warp.inverse(direct), atol=1e-8)
 
@@ -92,7 +92,7 @@ def test_mean_and_draws_are_those_of_the_linearised_net():
     torch = pytest.importorskip("torch")
     X, y, _ = data(30)
     model = trained_on(30, ridge=1e-2)
-    training = model._trainings[model._place]
+    training = model.trainings[model.place]
     weights = [torch.tensor(w, requires_grad=True) for w in training.theta]
     start = net().scaled(training.scale)
 
@@ -110,12 +110,12 @@ def test_mean_and_draws_are_those_of_the_linearised_net():
 
     Z = np.random.default_rng(2).uniform(-1, 1, (200, 3))
     (out, G), (out_Z, G_Z) = gradients(X), gradients(Z)
-    norm = model._net.norm
+    norm = model.net.norm
     delta = np.concatenate([(a - b).ravel() for a, b in zip(training.theta, start.start(), strict=True)])
-    t = model._warp(y) - (out - begun(X)) + G @ delta
+    t = model.warp(y) - (out - begun(X)) + G @ delta
     A = G @ G.T / norm + 1e-2 * np.eye(30)
     mean = out_Z - begun(Z) - G_Z @ delta + G_Z @ (G.T @ np.linalg.solve(A, t)) / norm
-    np.testing.assert_allclose(model._function(model._posterior.mean())(Z), mean, atol=1e-7)
+    np.testing.assert_allclose(model.function(model.posterior.mean())(Z), mean, atol=1e-7)
     draws = np.array([model.draw(1.0, np.random.default_rng(i))(Z[:4]) for i in range(3000)])
     K = G_Z[:4] @ G_Z[:4].T / norm
     cross = G_Z[:4] @ G.T / norm
@@ -127,11 +127,10 @@ def test_mean_and_draws_are_those_of_the_linearised_net():
 def test_training_lowers_the_error_of_the_net_itself():
     X, y, _ = data(120)
     model = trained_on(120, steps=400)
-    off = model._warp(y) - (
-        model._net.at_origin(X, model._delta)[0]
-        + model._net._net.norm**0.5 * inner(model._net.factors(X), model._delta)
+    off = model.warp(y) - (
+        model.net.at_origin(X, model.delta)[0] + model.net.net.norm**0.5 * inner(model.net.factors(X), model.delta)
     )
-    assert np.mean(off**2) < 0.2 * np.mean(model._warp(y) ** 2)
+    assert np.mean(off**2) < 0.2 * np.mean(model.warp(y) ** 2)
 
 
 def test_a_training_goes_on_from_the_one_before_and_a_fresh_one_does_not(monkeypatch):
@@ -199,7 +198,7 @@ def test_known_variances_count():
     for variances in (yvar, None):
         loop = told(NeuralBO(3, seed=6, width=32), X, y, yvar=variances)
         loop.ask()
-        errors.append(np.abs(loop.method._mean(loop.method._inputs(U)) - bowl(U)).mean())
+        errors.append(np.abs(loop.method._mean(loop.method.inputs(U)) - bowl(U)).mean())
     assert errors[0] < 0.8 * errors[1]
 
 
@@ -246,16 +245,16 @@ def test_the_default_trains_its_net_unless_told_not_to():
     for options, trains in (({}, True), ({"training": 0}, False)):
         loop = run(NeuralBO(3, seed=1, width=16, **options), 30)
         loop.ask()
-        assert any(part.any() for part in loop.method._model._delta) == trains  # theta - theta0
+        assert any(part.any() for part in loop.method._model.delta) == trains  # theta - theta0
 
 
 def test_the_mean_moves_with_every_value_between_trainings():
     X, y, yvar = data(200)
     model = TrainedTangent(net(), seed=4, steps=20)
     model.refresh(X[:190], y[:190], yvar[:190])
-    place, before = model._place, model.mean(X[190:191])
+    place, before = model.place, model.mean(X[190:191])
     model.refresh(X[:191], y[:191] + np.eye(1, 191, 190)[0], yvar[:191])
-    assert model._place == place
+    assert model.place == place
     assert model.mean(X[190:191]) > before + 0.1
 
 

@@ -41,9 +41,9 @@ def test_every_point_is_drawn_by_itself():
     """f(x) ~ N(h(x; theta), nu^2 sigma^2(x)) for each x (Alg. 1, l. 4), h and sigma checked elsewhere."""
     loop = run(PrintedNeuralBO(3, seed=5, width=20, n_candidates=50), 12)
     method, U = loop.method, np.random.default_rng(6).random((400, 3))
-    drawn, Z = method.sample(loop.history, U, np.random.default_rng(7)), method._inputs(U)
-    sigma = method._U.deviation(method._start.factors(Z))
-    scores = (drawn - method._trained.h(Z)) / (0.1 * sigma)
+    drawn, Z = method.sample(loop.history, U, np.random.default_rng(7)), method.inputs(U)
+    sigma = method.U.deviation(method._start.factors(Z))
+    scores = (drawn - method.trained.h(Z)) / (0.1 * sigma)
     np.testing.assert_allclose(scores, np.random.default_rng(7).standard_normal(400), atol=1e-9)
 
 
@@ -52,7 +52,7 @@ def test_it_reports_the_clipped_learning_rate():
     used, asked = loop.method.learning_rate(loop.history)
     assert asked == 1e-3
     assert 0 < used < asked
-    assert np.isfinite(loop.method._trained.h(loop.method._inputs(loop.history.X))).all()
+    assert np.isfinite(loop.method.trained.h(loop.method.inputs(loop.history.X))).all()
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_both_forms_are_alg_1_as_it_stands(n: int) -> None:
     assert NET.features == P
     Z = inputs(150, seed=6)
     posterior = told(n)
-    assert isinstance(posterior._form, WeightRidge) == (n > P)
+    assert isinstance(posterior.form, WeightRidge) == (n > P)
     np.testing.assert_allclose(posterior.deviation(NET.factors(Z)), printed(n, Z), rtol=1e-9, atol=1e-12)
 
 
@@ -117,7 +117,7 @@ def test_a_run_goes_on_exactly_across_the_border(cut: int, monkeypatch: pytest.M
     assert isinstance(method, PrintedNeuralBO)
     assert method._start.features == 18
     method.sample(whole.history, x, np.random.default_rng(0))
-    assert isinstance(method._U._form, WeightRidge)
+    assert isinstance(method.U.form, WeightRidge)
     replayed.tell(whole.history.X[:cut], whole.history.y[:cut])
     for other in (part, replayed):
         while len(other.history) < 30:

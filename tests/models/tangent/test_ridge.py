@@ -139,7 +139,7 @@ def test_sketch_appending_gives_the_same_bits_and_memory_stays_flat():
     sizes = set()
     for i in range(1, n + 1, 3):
         grown.extend(X[:i], y[:i])
-        sizes.add(len(pickle.dumps((grown._moments, grown._sums, grown._maps))))
+        sizes.add(len(pickle.dumps((grown.moments, grown.sums, grown.maps))))
     grown.extend(X, y)
     assert np.array_equal(whole.mean(), grown.mean())
     assert len(sizes) == 1
@@ -170,7 +170,7 @@ def test_long_layers_are_hashed_alike_in_numpy_and_torch_and_keep_inner_products
     off = (Z @ Z.T - A @ A.T)[~np.eye(40, dtype=bool)] / 900
     assert abs(off.mean()) < 0.01  # unbiased
     assert off.std() < 1.5 * (1 / 400) ** 0.5
-    held = len(pickle.dumps((sketches[0]._moments, sketches[0]._sums, sketches[0]._maps)))
+    held = len(pickle.dumps((sketches[0].moments, sketches[0].sums, sketches[0].maps)))
     assert held < 8 * 400 * 402 + 20 * 1300  # the map is two short lists, not a matrix
 
 

@@ -159,7 +159,7 @@ class TangentRegion(TangentMethod):
         self._follow(history)
         Z = self._candidates(history, cube, rng)
         f = self._draw(rng)  # f_t ~ GP(mean, nu^2 sigma_t^2)
-        x = Z[int(np.argmax(f(self._inputs(Z))))]  # x_t = argmax f_t
+        x = Z[int(np.argmax(f(self.inputs(Z))))]  # x_t = argmax f_t
         return self._off_known(x, history, cube, rng)
 
     def _begin(self) -> None:
@@ -205,12 +205,12 @@ class TangentRegion(TangentMethod):
         searched = f"the largest upper bound is that of {len(Z)} points"
         if self._norm_bound is not None:
             assert self._noise_sd is not None
-            mean, sd = self._model.moments_as_told(self._inputs(Z))
+            mean, sd = self._model.moments_as_told(self.inputs(Z))
             width = theory_nu(self._norm_bound, self._noise_sd, self._lam, delta) * sd
             norm = f"f has norm at most {self._norm_bound:g} in the RKHS of this net's tangent kernel"
             noise = f"the noise is {self._noise_sd:g}-sub-Gaussian and independent of the points (Ass. 2)"
             return _bounds(mean, width, delta, "theory", (norm, noise, searched))
-        moments = self._model.conservative_moments(self._inputs(Z), SHORTENED)
+        moments = self._model.conservative_moments(self.inputs(Z), SHORTENED)
         if isinstance(moments, str):
             return Certificate.none(moments, delta)
         mean, sd = moments
@@ -220,8 +220,8 @@ class TangentRegion(TangentMethod):
     def _certificate_points(self, history: History) -> Array:
         """The recommended point, then those among which the largest upper bound is looked for, C x d."""
         best = self.recommend(history)[None]
-        if self._inputs.pool is not None:
-            return np.concatenate([best, self._inputs.points(np.arange(len(self._inputs.pool)))])
+        if self.inputs.pool is not None:
+            return np.concatenate([best, self.inputs.points(np.arange(len(self.inputs.pool)))])
         rng = self._fixed_generator()
         near = local_points(best[0], NEAR, CERTIFICATE_POINTS, self.cube, rng)
         everywhere = sobol_points(CERTIFICATE_POINTS, self.dim, rng)

@@ -1,6 +1,7 @@
 """The tangent kernel in a trust region: the sketch, replay, pools, certificates."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,15 @@ from regretless.testing import Loop
 NETS = [{}, {"ridge": 0.01}, {"depth": 3, "activation": "tanh", "width": 32}]
 
 
+def model_of(loop: Loop) -> Any:
+    """The model of a region's run."""
+    return loop.method._model
+
+
 def held(loop: Loop) -> int:
     """Bytes that the model of a method holds beside the data."""
-    posterior = loop.method._model._posterior
-    return len(
-        pickle.dumps([getattr(posterior, name, None) for name in ("_L", "_factors", "_moments", "_sums", "_maps")])
-    )
+    posterior = model_of(loop)._posterior
+    return len(pickle.dumps([getattr(posterior, name, None) for name in ("_L", "_factors", "moments", "sums", "maps")]))
 
 
 @pytest.fixture
@@ -138,8 +142,8 @@ def test_what_neighbours_share_is_recommended_and_what_they_do_not_is_noise():
     np.testing.assert_allclose(shared.recommend(), X[np.argmax(shared.history.y)], atol=1e-9)  # its twin is 1e-4 away
     for loop, low, high in ((shared, 0.0, 0.05), (noisy, 0.5, 1.0)):
         loop.ask()
-        assert loop.method._model.shape.lam >= 0.1
-        assert low <= loop.method._model.noise_shown() <= high
+        assert model_of(loop).shape.lam >= 0.1
+        assert low <= model_of(loop).noise_shown() <= high
 
 
 @pytest.mark.parametrize(("options", "limits"), [({}, (1500, 1000)), ({}, (12, 60)), ({"depth": 3}, (1500, 1000))])
