@@ -53,7 +53,8 @@ def serve(
     app = http.app_of(folder, http.Rules(known, hosts, rate), version=__version__)
     click.echo(f"serving {masked(storage)} at http://{host}:{port} (calls: /docs)", err=True)
     try:
-        # 120: how long a connection stays open that nobody uses: evaluations take their time
+        # 120: how long a connection stays open that nobody uses: evaluations take their time; 4096: connections at
+        # once, of which a thousand workers have one each
         server.run(
             app,
             host=host,
@@ -61,6 +62,8 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # an address is the one that calls, whatever a header says
+            limit_concurrency=4096,
             timeout_keep_alive=120,
         )
     finally:

@@ -24,7 +24,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regretless.run.result import Result
 from regretless.serve.folder import Folder
@@ -107,6 +107,26 @@ class Given(Body):
     number: Annotated[int, Field(ge=0)]
 
 
+class Refusal(BaseModel):
+    """Why a request was not done, in a sentence."""
+
+    detail: str
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Refusal, "description": "it is no request of HTTP, or comes under a wrong name of the host"},
+    401: {"model": Refusal, "description": "a token is needed"},
+    404: {"model": Refusal, "description": "there is no such study"},
+    409: {"model": Refusal, "description": "it contradicts what is known"},
+    413: {"model": Refusal, "description": "it is too large, or does not say how large it is"},
+    422: {"model": Refusal, "description": "it is not as it should be"},
+    429: {"model": Refusal, "description": "too many requests; send it again later"},
+    500: {"model": Refusal, "description": "the service failed"},
+    503: {"model": Refusal, "description": "send it again later; nothing was recorded"},
+}
+"""How requests are answered that are not done."""
+
+
 @dataclass
 class Rules:
     """What the service demands of requests.
@@ -141,10 +161,24 @@ class Rules:
         return left >= 1.0
 
 
+class FileResponse(Response):
+    """The bytes of a file."""
+
+    media_type = "application/octet-stream"
+
+
+class EventsResponse(StreamingResponse):
+    """Server-sent events."""
+
+    media_type = "text/event-stream"
+
+
 def app_of(folder: Folder, rules: Rules | None = None, *, version: str = "1") -> FastAPI:
     """The application that serves a folder of studies."""
     rules = rules or Rules()
-    app = FastAPI(title="regretless", version=version, description="Ask for settings, tell their values.")
+    app = FastAPI(
+        title="regretless", version=version, description="Ask for settings, tell their values.", responses=REFUSALS
+    )
     app.state.folder, app.state.rules = folder, rules
     if rules.hosts:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(rules.hosts))
@@ -219,7 +253,7 @@ def _add_trials(app: FastAPI) -> None:
     def front(owner: Named) -> dict[str, Any]:
         """The settings of which none is better in all objectives, of a study that has several."""
         if not owner.study.optimizer.task.several:
-            raise HTTPException(422, "this study has one objective: its best setting is /best")
+            raise HTTPException(409, "this study has one objective: its best setting is /best")
         return front_json(Result.of(owner.study.optimizer))
 
     @app.get("/studies/{name}/outlook")
@@ -232,12 +266,12 @@ def _add_trials(app: FastAPI) -> None:
         """What is proven, or measured, of the recommended setting."""
         return owner.study.optimizer.certificate_at(delta).to_json()
 
-    @app.get("/studies/{name}/export")
+    @app.get("/studies/{name}/export", response_class=FileResponse)
     def export(owner: Named) -> Response:
         """The file of the study, for `Optimizer.load` and all commands."""
         content = BytesIO()
         owner.study.optimizer.save(content)
-        return Response(content.getvalue(), media_type="application/octet-stream")
+        return FileResponse(content.getvalue())
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -251,14 +285,14 @@ def _add_pages(app: FastAPI) -> None:
         """The study as a page that follows it."""
         return live_page(name)
 
-    @app.get("/studies/{name}/events")
+    @app.get("/studies/{name}/events", response_class=EventsResponse)
     async def events(owner: Named, request: Request) -> StreamingResponse:
         """The state of the study, whenever it changes, as server-sent events."""
 
         def changes() -> int | None:
             return None if owner.ended else owner.changes
 
-        return StreamingResponse(_news(changes, view_of(owner), request), media_type="text/event-stream")
+        return watched(_news(changes, view_of(owner), request))
 
 
 def view_of(owner: Owner) -> View:
@@ -283,9 +317,29 @@ def page_app_of(followed: Followed, view: View) -> FastAPI:
             followed.news()
             return followed.changes
 
-        return StreamingResponse(_news(changes, view, request), media_type="text/event-stream")
+        return watched(_news(changes, view, request))
 
     return app
+
+
+_watchers: list[None] = []
+"""One entry for each client that watches."""
+
+
+def watched(news: AsyncIterator[str]) -> StreamingResponse:
+    """News as server-sent events, where not too many watch already."""
+    if len(_watchers) >= 200:  # each keeps a connection open, and has the page made anew for it
+        raise HTTPException(503, f"{len(_watchers)} clients watch already")
+
+    async def counted() -> AsyncIterator[str]:
+        _watchers.append(None)
+        try:
+            async for piece in news:
+                yield piece
+        finally:
+            _watchers.pop()
+
+    return EventsResponse(counted())
 
 
 async def _news(changes: Callable[[], int | None], view: View, request: Request) -> AsyncIterator[str]:
@@ -327,6 +381,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(Request(scope)) if scope["type"] == "http" else None
+        if scope["type"] == "http" and refusal is None and Request(scope).headers.get("content-length", "0") != "0":
+            try:
+                receive = await asyncio.wait_for(_arrived(receive), 30.0)  # a megabyte by the slowest line
+            except TimeoutError:
+                refusal = _refused(408, "the request did not arrive in time")
         await (self.app if refusal is None else refusal)(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:
@@ -342,6 +401,18 @@ class Guard:
         if "transfer-encoding" in request.headers or not length.isdecimal() or int(length) > MOST_BYTES:
             return _refused(413, f"a request has at most {MOST_BYTES} bytes, and says how many")
         return None
+
+
+async def _arrived(receive: Receive) -> Receive:
+    """Reads a request to its end; gives it again, and then what comes behind it."""
+    messages = [await receive()]
+    while messages[-1].get("more_body"):
+        messages.append(await receive())
+
+    async def again() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return again
 
 
 def _refused(status: int, words: str) -> JSONResponse:

@@ -166,7 +166,12 @@ class Owner:
             self._tell_thinker()
 
     def _begin(self, ask: Ask) -> None:
-        self._hear(ask.client)
+        under_way = len(self.study.clients)
+        # 10_000: trials that may be under way; each makes the next proposals a little slower
+        if under_way + ask.n - len(self.study.open.get(ask.client, [])) > 10_000:
+            ask.future.set_exception(ValueError(f"{under_way} trials are under way: tell or forget some, then ask"))
+            return
+        self._hear(ask.client, asks=True)
         self._waiting.append(ask)
 
     def _served(self) -> list[Ask]:
@@ -198,8 +203,8 @@ class Owner:
         self._looked = now
         return None
 
-    def _hear(self, client: str) -> None:
-        if client:
+    def _hear(self, client: str, *, asks: bool = False) -> None:
+        if client and (asks or client in self.study.open):
             self.heard[client] = time.monotonic()
 
     def _reload(self) -> None:

@@ -31,7 +31,7 @@ from regretless.basics.extras import masked
 from regretless.doors.optuna.distributions import distribution_of
 from regretless.doors.optuna.export import find_study, result_of_study
 from regretless.doors.optuna.rules import CONSTRAINTS, COST
-from regretless.doors.optuna.runner import ERROR_LENGTH, FINISHED
+from regretless.doors.optuna.runner import FINISHED
 from regretless.doors.optuna.sampler import ERROR
 from regretless.doors.optuna.settings import StudySettings
 from regretless.doors.optuna.trials import VARIANCE, ended_at, keep, kept
@@ -275,7 +275,8 @@ def _shown(trial: Trial, task: Task) -> dict[str, Any]:
     """What is known of a trial beside its values, under the names by which readers of studies know it."""
     var: Any = list(trial.variances) if task.several else trial.var
     known = any(v is not None for v in trial.variances)
-    facts = {VARIANCE: var if known else None, COST: trial.cost, ERROR: trial.error[-ERROR_LENGTH:] or None}
+    # 2000: letters of the end of an error that a trial keeps; relational storages of older Optunas take 2045
+    facts = {VARIANCE: var if known else None, COST: trial.cost, ERROR: trial.error[-2000:] or None}
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
