@@ -192,11 +192,12 @@ class Method(ABC):
 
     def _estimates(self, history: History) -> tuple[Array, Array]:
         """The values that evaluated points are taken to have where values are noisy, and the sds of these, n x k; by
-        default the mean of the values of a setting."""
+        default the mean of the values of a setting, whose sd is known where all their variances were told."""
         keys = np.unique(history.X, axis=0, return_inverse=True)[1].ravel()
         counts = np.bincount(keys)[keys][:, None]
+        variances = np.column_stack([np.bincount(keys, weights=column)[keys] for column in history.Yvar.T])
         means = np.column_stack([np.bincount(keys, weights=column)[keys] for column in history.Y.T]) / counts
-        return means, np.full_like(means, np.nan)
+        return means, np.sqrt(variances) / counts
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         return Certificate.none(f"{type(self).__name__} keeps no model that could bound the regret", delta)

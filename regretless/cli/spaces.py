@@ -34,9 +34,9 @@ def objectives_named(texts: Sequence[str], maximize: bool) -> dict[str, Any] | N
     found: dict[str, Any] = {}
     for text in texts:
         name, _, way = text.partition(":")
-        if way not in ("", "min", "max") or not name or name in found:
+        if way not in ("", "min", "max", "minimize", "maximize") or not name or name in found:
             raise click.UsageError(f"--objective is written NAME, NAME:min or NAME:max, each name once, got {text!r}")
-        found[name] = "maximize" if way == "max" or (maximize and not way) else "minimize"
+        found[name] = "maximize" if way.startswith("max") or (maximize and not way) else "minimize"
     if len(found) == 1:
         raise click.UsageError("--objective names one of several; a single one needs no name")
     return found or None

@@ -190,12 +190,12 @@ def run(function: Callable[..., Any], space: Space, maximize: bool, options: dic
         return result, result.message.startswith("interrupted")
     if own["checkpoint"] is not None or own["jobs"] != 1:
         raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
-    if own["objectives"] or own["repeat"] > 1:
-        raise click.UsageError("--objective, and --repeat of a function, are for runs without --storage")
+    if own["repeat"] > 1:
+        raise click.UsageError("--repeat of a function is for runs without --storage")
     if own["constraints"] or own["earlier"] is not None or own["cost"] is not None:
         raise click.UsageError("a study learns constraints and costs from its trials and has its own past: leave these")
-    direction = "maximize" if maximize else "minimize"
-    return tuned_in_storage(function, space, storage, study, options | {"workers": workers, "direction": direction})
+    options |= {"direction": "maximize" if maximize else "minimize", "objectives": own["objectives"]}
+    return tuned_in_storage(function, space, storage, study, options | {"workers": workers})
 
 
 def tell_user(result: Result, storage: str | None, report: str | None, as_json: bool) -> None:

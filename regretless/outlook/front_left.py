@@ -63,6 +63,8 @@ def _share(task: Task, method: Method, history: History, book: Any, probing: Pro
     if isinstance(looked, str):
         return Share(unseen, certain=True) if unseen <= NO_NEWS else Share(None, looked)
     steps, spent = looked
+    if steps[-1] >= len(book.trials):
+        return Share(None, "the trials of a study do not say what was known when each of them was asked")
     late = steps[int(SKIPPED * len(steps)) :]
     n, k = len(late), sum(_extended(task, method, book, late))
     share, least = (most_better(n, count, spent / 2 ** (count + 1)) for count in (k, 0))

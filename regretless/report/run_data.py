@@ -109,7 +109,11 @@ class RunData:
 
     @functools.cached_property
     def best(self) -> int | None:
-        """The position of the best trial among `trials`."""
+        """The position of the best trial among `trials`; of several objectives that of the compromise."""
+        if self.task.several:
+            return next(
+                (i for i, t in enumerate(self.trials) if t.value is not None and t.given == self.result.params), None
+            )
         return self.trials.index(self.result.best) if self.done else None
 
     @functools.cached_property
@@ -176,6 +180,21 @@ class RunData:
         if self.limit is not None:
             values = values[self.better * values >= self.better * self.limit]
         return float(values.min()), float(values.max())
+
+    @property
+    def value_range(self) -> tuple[float, float, bool]:
+        """The ends of an axis of the values, and whether it is logarithmic."""
+        low, high = self.span
+        pad = 0.0 if high > low else abs(high) / 2 or 0.5
+        return low - pad, high + pad, self.log_values and not pad
+
+    @staticmethod
+    def range_of(column: Array) -> tuple[float, float, bool]:
+        """The same of an objective, n."""
+        values = column[np.isfinite(column)]
+        low, high = float(values.min()), float(values.max())
+        pad = 0.0 if high > low else abs(high) / 2 or 0.5
+        return low - pad, high + pad, low > 0 and high > WIDE * low
 
     @property
     def brackets(self) -> Array:

@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.report import page
+from regretless.report.front_sections import (
+    by_layers,
+    front_positions,
+    front_section,
+    growth_section,
+    slices_section,
+    told,
+    trial_columns,
+)
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
 from regretless.report.run_data import WIDE, AxisScale, RunData, text_of
@@ -35,7 +44,8 @@ def run_page(result: Result, where: Mapping[str, Any] | None = None, name: str =
     goal = "smallest" if data.better < 0 else "largest"
     title = ", ".join(["Tuning report"] + [text for text in (data.record.name or name, _day(data.record)) if text])
     by = "a study" if data.record.foreign else str(data.optimizer.recipe)
-    lead = f"{_count(result.nfev, 'evaluation')} of {by} looking for the {goal} value."
+    sought = f"the front of {' and '.join(data.task.objectives)}" if data.task.several else f"the {goal} value"
+    lead = f"{_count(result.nfev, 'evaluation')} of {by} looking for {sought}."
     foot = f"Seed {data.optimizer.seed}. Made by regretless."
     return page.html_page(title, _sections(data), lead=lead, foot=foot)
 
@@ -44,6 +54,17 @@ def _sections(data: RunData) -> list[Section]:
     sections = [_found(data), _certificate(data)]
     if not data.done:
         return [*sections, *_failures(data)]
+    if data.task.several:
+        return [
+            *sections,
+            front_section(data.result.front, data),
+            *growth_section(data),
+            slices_section(data, MOST_SLICES, lambda name: _axis(name, data.scales[name])),
+            _lines(data),
+            *_durations(data),
+            *_failures(data),
+            Section("All trials", '<div class="trials"></div>'),
+        ]
     model = model_of(data)
     return [
         *sections,
@@ -72,11 +93,14 @@ def _found(data: RunData) -> Section:
     ended = [_count(len(data.done), "value")] + [_count(len(data.failed), "failure")] * bool(data.failed)
     broken, probes = len(_broken(data)), len(_probes(data))
     ended += [f"{broken} of the values break a constraint"] if broken else []
+    best = f"trial {data.record.number_of(result.best)} with {result.best.value:.6g}" if _has_best(data) else ""
+    goals = [f"{way} {name}" for name, way in zip(data.task.objectives, data.task.directions)] or [optimizer.direction]
+    there = result.value_words if data.task.several and data.done else f"{result.value:.6g}"
     facts = {
         "Objective" if data.record.numbers is None else "Study": data.record.name,
-        "Goal": optimizer.direction,
-        "Value there": f"{result.value:.6g}" if np.isfinite(result.value) else "not evaluated at that setting",
-        "Best trial": f"trial {data.record.number_of(result.best)} with {result.best.value:.6g}" if data.done else "",
+        "Goal": ", ".join(goals),
+        "Value there": there if np.isfinite(result.value) else "not evaluated at that setting",
+        "Best trial": best,
         "Method": method,
         "Recommendation" if data.record.foreign else "Why this method": why,
         "Evaluations": ", ".join(ended),
@@ -90,6 +114,10 @@ def _found(data: RunData) -> Section:
     body = f'<div class="columns"><dl class="facts">{words}</dl><div>{setting if rows else ""}</div></div>'
     trials = f'<script type="application/json" id="trials">{page.to_json(_trials(data))}</script>'
     return Section("Recommended setting", body + trials)
+
+
+def _has_best(data: RunData) -> bool:
+    return len(data.done) > 0 and not data.task.several
 
 
 def _state(data: RunData) -> dict[str, str]:
@@ -112,6 +140,7 @@ def _trials(data: RunData) -> dict[str, Any]:
     if data.seconds is not None:
         columns["seconds"] = page.numbers(data.seconds)
     names = data.names[:MOST_SLICES]
+    columns |= trial_columns(data) if data.task.several else {}
     columns |= {f"p:{name}": page.numbers(data.column(name)) for name in names}
     columns |= {f"c:{name}": page.numbers(values) for name, values in data.constraints.items()}
     labels = {f"p:{name}": data.scales[name].labels for name in names if data.scales[name].labels}
@@ -119,6 +148,8 @@ def _trials(data: RunData) -> dict[str, Any]:
     some = {"some": data.some(MOST_DOTS).tolist()} if len(data.done) > MOST_DOTS else {}
     kinds = {"broken": _broken(data), "probes": _probes(data)}
     some |= {kind: positions for kind, positions in kinds.items() if positions}
+    if data.task.several:
+        some |= {"objectives": list(data.task.objectives), "front": front_positions(data.result.front, data)}
     return {"columns": columns, "labels": labels, "errors": errors, "best": data.best, **some}
 
 
@@ -157,6 +188,8 @@ def _took(data: RunData) -> str:
 
 def _certificate(data: RunData) -> Section:
     result, title = data.result, "How much better could it be?"
+    if data.task.several:
+        return page.text_section(title, result.certificate.share_sentence())
     there = f"At the recommended setting: {result.value_words}."
     return page.text_section(title, there, result.certificate.share_sentence(), result.certificate.gap_sentence())
 
@@ -308,15 +341,19 @@ def _lines(data: RunData) -> Section:
     kept = data.some(MOST_LINES)
     names = data.names[:MOST_SLICES]
     axes = [{**_axis(name, data.scales[name]), "key": f"p:{name}"} for name in names]
-    low, high = data.span
-    pad = 0.0 if high > low else abs(high) / 2 or 0.5
-    log = data.log_values and not pad
-    axes.append({"name": "value", "key": "value", "low": low - pad, "high": high + pad, "log": log})
-    note = "Each line is a trial; the stronger the better, and the thick one is the best."
+    if data.task.several:
+        kept = np.array(by_layers(data)[-MOST_LINES:])
+        ranges = [data.range_of(column) for column in told(data).T]
+        named = [(name, f"v:{name}", *ends) for name, ends in zip(data.task.objectives, ranges, strict=True)]
+        note = "Each line is a trial, the front strongest; the thick one is the compromise."
+    else:
+        named = [("value", "value", *data.value_range)]
+        note = "Each line is a trial; the stronger the better, and the thick one is the best."
+    axes += [{"name": n, "key": key, "low": low, "high": high, "log": log} for n, key, low, high, log in named]
     note += " A line is interrupted where a trial does not have the parameter." if data.space.conditional else ""
     note += _some_note(data, MOST_LINES)
     chart = {"axes": axes, "lines": kept.tolist()}
-    if data.limit is not None:
+    if data.limit is not None and not data.task.several:
         note += f" {_count(data.beyond, 'value')} beyond {data.limit:.4g} stand at the end of their axis."
     return Section("All parameters at once", page.note_html(note) + _figure("parallel", chart))
 

@@ -98,9 +98,14 @@ class Front(Sequence[Member]):
     @property
     def share(self) -> Share:
         """How much of the space can still extend the front, with probability 0.95, proven by the run's probes; `value`
-        is None where nothing is, and `reason` says why. `result.certificate.share_sentence()` says it in words."""
+        is None where nothing is, and `reason` says why."""
         # 0.05: how often a proven share may be wrong, as in `Optimizer.certificate`
         return Standing(self.optimizer).share_at(0.05, rule=rule_of(self.optimizer.book.record.rule))
+
+    @property
+    def share_words(self) -> str:
+        """The same in a sentence."""
+        return self.optimizer.certificate.share_sentence()
 
     def __len__(self) -> int:
         return len(self.members)
@@ -194,7 +199,7 @@ class Front(Sequence[Member]):
         lines = [f"a front of {len(self)} setting{'s' * (len(self) != 1)}:"]
         lines += [f"  {member}" for member in self.members[:most_shown]]
         lines += [f"  and {len(self) - most_shown} more"] if len(self) > most_shown else []
-        lines += [f"  {self.optimizer.certificate.share_sentence()}"] * (self.optimizer.task.probes > 0)
+        lines += [f"  {self.share_words}"] * (self.optimizer.task.probes > 0)
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
     def __repr__(self) -> str:

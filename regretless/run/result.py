@@ -137,7 +137,8 @@ class Result:
     def value_words(self) -> str:
         """The value, and the best one seen with the reason where that is another."""
         if self.optimizer.task.several:
-            named = zip(self.optimizer.task.objectives, self.values, strict=False)
+            taken = next((m.values for m in self.front if m.params == self.params), None)
+            named = (taken or dict(zip(self.optimizer.task.objectives, self.values, strict=False))).items()
             return f"a compromise: {', '.join(f'{name} {value:.6g}' for name, value in named)}"
         if not self.params:
             return f"value {self.value:.6g}"

@@ -296,11 +296,57 @@ def test_spaces_of_other_libraries_are_answered() -> None:
             Searcher(space, metric="loss", mode="min")
 
 
-def test_several_metrics_are_refused() -> None:
-    with pytest.raises(ValueError, match="searches one metric, got"):
-        Searcher(metric=["loss", "gain"], mode=["min", "max"])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="searches one metric"):
+def test_several_metrics_are_said_in_full() -> None:
+    with pytest.raises(ValueError, match="need a mode for each"):
+        Searcher(metric=["loss", "gain"], mode=["min"])
+    with pytest.raises(ValueError, match="mode is a list where metric is one"):
+        Searcher(metric="loss", mode=["min", "max"])
+    with pytest.raises(ValueError, match="Ray's Tuner takes one metric"):
         Searcher().set_search_properties(["loss", "gain"], ["min", "max"], {})  # type: ignore[arg-type]
+
+
+def test_several_metrics_have_a_front(tmp_path: Path) -> None:
+    def metrics(config: dict[str, Any]) -> dict[str, float]:
+        return {"loss": (math.log10(config["lr"]) + 2) ** 2, "speed": config["lr"] * 100, "time_total_s": 1.0}
+
+    def driven(searcher: Searcher, first: int, last: int) -> None:
+        for i in range(first, last):
+            config = searcher.suggest(f"t{i}")
+            assert isinstance(config, dict)
+            searcher.on_trial_complete(f"t{i}", {**metrics(config), **({"speed": math.nan} if i == 4 else {})})
+
+    options: dict[str, Any] = {"metric": ["loss", "speed"], "mode": ["min", "max"], "seed": 3, "budget": 20}
+    space = {"lr": tune.loguniform(1e-5, 1.0), "act": tune.choice(["relu", "tanh"])}
+    whole, part, again = (Searcher(space, **options) for _ in range(3))
+    driven(whole, 0, 16)
+    driven(part, 0, 9)
+    part.save(str(tmp_path / "search"))
+    again.restore(str(tmp_path / "search"))
+    driven(again, 9, 16)
+    assert again.optimizer is not None
+    assert whole.optimizer is not None
+    assert [t.params for t in again.optimizer.trials] == [t.params for t in whole.optimizer.trials]
+    assert again.optimizer.trials[4].state == "failed"
+    assert again.optimizer.task.directions == ("minimize", "maximize")
+    assert len(again.front) > 2
+    assert {tuple(m.values.values()) for m in again.front} <= {t.values for t in again.optimizer.trials}
+
+
+def run_slowly(config: dict[str, Any]) -> None:
+    tune.report({"loss": config["x"] ** 2, "speed": config["x"]})
+
+
+def test_an_experiment_searches_a_front(cluster: None, tmp_path: Path) -> None:
+    searcher = Searcher(metric=["loss", "speed"], mode=["min", "max"], seed=0)
+    tune.Tuner(
+        run_slowly,
+        param_space={"x": tune.uniform(-3.0, 5.0)},
+        tune_config=tune.TuneConfig(search_alg=searcher, num_samples=5, max_concurrent_trials=1),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert searcher.optimizer is not None
+    assert sum(t.state == "done" for t in searcher.optimizer.trials) == 5
+    assert all(m.values["loss"] == pytest.approx(m.params["x"] ** 2) for m in searcher.front)
 
 
 def test_the_scheduler_of_bohb_is_answered() -> None:

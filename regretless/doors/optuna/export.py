@@ -1,4 +1,4 @@
-"""Studies as results and as files: any single-objective study of any Optuna storage, whoever made it."""
+"""Studies as results and as files: any study of any Optuna storage, whoever made it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from regretless.doors.optuna.rules import COST, STOP_NOTE, constraints_of, kept_
 from regretless.doors.optuna.sampler import ERROR
 from regretless.doors.optuna.settings import StudySettings
 from regretless.doors.optuna.tree import learn_tree, space_of
-from regretless.doors.optuna.trials import VARIANCE, check_one_objective, direction_of, moments_of, seconds_of
+from regretless.doors.optuna.trials import VARIANCE, directions_of, moments_of, seconds_of
 from regretless.doors.optuna.urls import open_storage
 from regretless.doors.optuna.workers import OWNER, drawn_probes, probe_seed
 from regretless.files.codec import method_named
@@ -30,13 +30,12 @@ from regretless.run.result import Result
 
 
 def result_of_study(study: Study, *, method: str | None = None) -> Result:
-    """A `Result` of any single-objective study: its completed and failed trials, told to a method on the parameters
+    """A `Result` of any study: its completed and failed trials, told to a method on the parameters
     they share.
 
     The method is the one the study was tuned with by `tune_in_storage`, with its seed and budget, unless one is given;
     "auto" for studies of others.
     """
-    check_one_objective(study)
     everything = study.get_trials(deepcopy=False)
     own = StudySettings.read(study)
     settings = own or StudySettings("auto", seed=probe_seed(everything), certify=False, budget=None)
@@ -44,7 +43,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     if not tree.distributions:
         raise ValueError(f"study {study.study_name!r} has no completed trials with parameters in common")
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
-    task = settings.task(space_of(tree), direction_of(study), ConstraintNames().read(trials))
+    task = settings.task(space_of(tree), directions_of(study), ConstraintNames().read(trials))
     task = replace(task, budget=task.budget or len(trials))
     optimizer = Optimizer(task, method_named(method or settings.method), certify=settings.certify)
     told = [t for t in trials if _took_in(optimizer, t, tree.distributions)]
@@ -73,7 +72,8 @@ def _took_in(optimizer: Optimizer, trial: FrozenTrial, space: Distributions) -> 
     found = constraints_of(trial)
     if trial.state == TrialState.COMPLETE and set(found) == set(names):
         var, paid = trial.user_attrs.get(VARIANCE), trial.user_attrs.get(COST)
-        optimizer.tell(own, trial.values[0], var=var, constraints=found or None, seconds=seconds_of(trial), cost=paid)
+        value: Any = trial.values if optimizer.task.several else trial.values[0]
+        optimizer.tell(own, value, var=var, constraints=found or None, seconds=seconds_of(trial), cost=paid)
     else:
         optimizer.tell(own, failed=True, error=str(trial.user_attrs.get(ERROR, "")))
     return True
@@ -105,12 +105,13 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
     out.mkdir(parents=True, exist_ok=True)
     table = out / "trials.csv"
     with open(table, "w", newline="", encoding="utf-8") as file:
-        writer, facts = csv.writer(file), ["number", "state", "value", "started", "completed"]
+        values = list(result.optimizer.task.objectives) if result.optimizer.task.several else ["value"]
+        writer, facts = csv.writer(file), ["number", "state", *values, "started", "completed"]
         writer.writerow([*facts, *columns_of(names, facts)])
         for t in trials:
             times = ("" if d is None else d.isoformat() for d in (t.datetime_start, t.datetime_complete))
-            value = "" if not t.values else t.values[0]
-            writer.writerow([t.number, t.state.name, value, *times, *(t.params.get(n, "") for n in names)])
+            told = t.values or [""] * len(values)
+            writer.writerow([t.number, t.state.name, *told, *times, *(t.params.get(n, "") for n in names)])
     page = out / "study.json"
     description = {**_description(found, trials), "certificate": result.certificate.to_json()}
     write_whole(page, json.dumps(description, indent=1, default=str).encode())
@@ -122,7 +123,7 @@ def _description(study: Study, trials: list[FrozenTrial]) -> dict[str, Any]:
         {
             "number": t.number,
             "state": t.state.name,
-            "value": t.values[0] if t.values else None,
+            **({"value": t.values[0] if t.values else None} if len(study.directions) == 1 else {"values": t.values}),
             "params": t.params,
             "distributions": {
                 name: json.loads(optuna.distributions.distribution_to_json(d)) for name, d in t.distributions.items()
@@ -134,5 +135,6 @@ def _description(study: Study, trials: list[FrozenTrial]) -> dict[str, Any]:
         }
         for t in trials
     ]
-    direction = study.direction.name.lower()
-    return {"name": study.study_name, "direction": direction, "user_attrs": study.user_attrs, "trials": rows}
+    directions = list(directions_of(study))
+    way = {"direction": directions[0]} if len(directions) == 1 else {"directions": directions}
+    return {"name": study.study_name, **way, "user_attrs": study.user_attrs, "trials": rows}

@@ -16,11 +16,11 @@ from optuna.trial import FrozenTrial, TrialState
 
 from regretless.basics.values import as_number, numbers_of
 from regretless.certificate import Certificate
-from regretless.doors.optuna.trials import direction_of, keep, kept
+from regretless.doors.optuna.trials import directions_of, keep, kept
 from regretless.doors.optuna.workers import probe_steps, ran_together
 from regretless.outlook.outlook import Outlook
 from regretless.outlook.probes import Probing, Share, Spending, rule_of
-from regretless.outlook.stopping import StopRule
+from regretless.outlook.stopping import StopRule, check_objectives
 from regretless.task import Task
 
 STOP_NOTE = "regretless:stop"
@@ -44,9 +44,7 @@ class Ended:
     feasible: bool
     seconds: float | None
 
-    @property
-    def values(self) -> tuple[float, ...]:
-        return () if self.value is None else (self.value,)
+    values: tuple[float, ...]
 
 
 class StudyRun:
@@ -54,7 +52,7 @@ class StudyRun:
     looks."""
 
     def __init__(self, study: Study) -> None:
-        self.study, self.directions = study, (direction_of(study),)
+        self.study, self.directions = study, directions_of(study)
         self._sampler: Any = study.sampler
         self.trials: Sequence[Ended] = [_ended(t) for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
 
@@ -75,10 +73,11 @@ class StudyRun:
 def _ended(trial: FrozenTrial) -> Ended:
     """Infinities have failed, although Optuna completes them: the range of the values must stay a number."""
     complete = trial.state == TrialState.COMPLETE
-    value = trial.values[0] if complete and math.isfinite(trial.values[0]) else None
+    values = tuple(trial.values) if complete and all(map(math.isfinite, trial.values)) else ()
     feasible = complete and all(c <= 0 for c in constraints_of(trial).values())
     took = None if trial.duration is None else trial.duration.total_seconds()
-    return Ended(value, trial.user_attrs.get(COST), "failed" if value is None else "done", feasible, took)
+    value, state = (values[0], "done") if values else (None, "failed")
+    return Ended(value, trial.user_attrs.get(COST), state, feasible and bool(values), took, values)
 
 
 def ask(rule: StopRule, study: Study) -> str | None:
@@ -104,6 +103,7 @@ def check_study(rule: StopRule, study: Study) -> str | None:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         where = f"study {study.study_name!r} holds a damaged count of stop rules in its attribute {STOP_STATE!r}"
         raise ValueError(f"{where} ({error!r}); set it to {{}} or choose another study") from None
+    check_objectives(rule, len(study.directions))
     reason = rule.check(StudyRun(study))
     keep(study, STOP_STATE, rule.state())
     if reason is not None:

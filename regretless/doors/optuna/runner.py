@@ -43,11 +43,11 @@ from regretless.doors.optuna.replica import named_constraints
 from regretless.doors.optuna.rules import CONSTRAINTS, COST, check_study
 from regretless.doors.optuna.sampler import ERROR, Sampler
 from regretless.doors.optuna.settings import StudySettings, check_space, objective_changed
-from regretless.doors.optuna.trials import VARIANCE, all_evaluated, direction_of, fixed_in, keep, kept
+from regretless.doors.optuna.trials import VARIANCE, all_evaluated, directions_of, fixed_in, keep, kept
 from regretless.doors.optuna.urls import open_storage, patiently, quiet
 from regretless.doors.optuna.workers import OWNER, Sightings, exclusive, lost_after
 from regretless.files.codec import method_named
-from regretless.outlook.stopping import StopRule, probes_for
+from regretless.outlook.stopping import StopRule, check_objectives, probes_for
 from regretless.run.evaluation import (
     Catch,
     Objective,
@@ -58,7 +58,7 @@ from regretless.run.evaluation import (
 )
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Choice
-from regretless.task import Direction, Task
+from regretless.task import Direction, Task, objectives_of
 from regretless.trial import last_line
 
 STOP_RULE = "regretless:stop-rule"
@@ -89,6 +89,7 @@ def tune_in_storage(
     ceiling: float | None = None,
     noise_bound: float | None = None,
     noisy: bool | None = None,
+    objectives: Sequence[str] | Mapping[str, Direction] | None = None,
     timeout: float | None = None,
     catch: Catch = Exception,
     max_failures: float | None = None,
@@ -110,6 +111,8 @@ def tune_in_storage(
         stop: a rule such as `regretless.GapBelow(0.01)`; all workers count for it. "auto" then begins a study with a
             method whose certificate shrinks.
         probes, floor, ceiling, noise_bound, noisy: as in `minimize` and `maximize`; an existing study keeps its own.
+        objectives: the names of several objectives, or a mapping of names to directions, as in `minimize`; the front is
+            `study.best_trials`, or that of `regretless.doors.optuna.export.result_of_study(study)`.
         timeout: seconds after which no new trial starts.
         catch: exceptions of the objective that count as failed trials, which keep the error's text; all others end the
             run.
@@ -123,21 +126,28 @@ def tune_in_storage(
     whole_number(also=(None, math.inf), max_failures=max_failures)
     known: dict[str, Any] = {"seed": seed, "probes": probes_for(stop, probes), "noise_bound": noise_bound}
     known["noisy"] = noisy
-    task = Task(Space(space), (direction,), trials, floor=floor, ceiling=ceiling, **known)
+    names, directions = objectives_of(objectives, direction)
+    task = Task(Space(space), directions, trials, floor=floor, ceiling=ceiling, objectives=names, **known)
+    if stop is not None:
+        check_objectives(stop, len(directions))
     _check_space(task.space, kept=isinstance(storage, str))
     opened = open_storage(storage) if isinstance(storage, str) else storage
     with quiet():
         found = patiently(
-            lambda: optuna.create_study(storage=opened, study_name=study, direction=direction, load_if_exists=True)
+            lambda: optuna.create_study(
+                storage=opened, study_name=study, directions=list(directions), load_if_exists=True
+            )
         )
-    if direction_of(found) != direction:
-        raise ValueError(f"study {study!r} exists and its direction is {direction_of(found)}, not {direction}")
+    if (own := directions_of(found)) != directions:
+        raise ValueError(
+            f"study {study!r} exists and its direction is {' and '.join(own)}, not {' and '.join(directions)}"
+        )
     check_space(found, as_distributions(task.space), task.space.conditional)
     settings = StudySettings.of(task, method, certify=stop is not None and stop.asks_gap)
     named = {"method": method, "seed": seed, "probes": probes, "limit": task.limit, "noise_bound": noise_bound}
     named["noisy"] = noisy
     settings = StudySettings.agree(found, settings, named)
-    task = settings.task(task.space, direction)
+    task = settings.task(task.space, directions)
     found.sampler = sampler = Sampler(
         method_named(settings.method), seed=task.seed, search_space=task.space, budget=task.budget,
         certify=settings.certify,
@@ -151,7 +161,7 @@ def tune_in_storage(
     worker = _Worker(
         objective, sampler.search_space or {}, task.space, sampler, trials, stop,
         None if timeout is None else time.time() + timeout, catch, max_failures, _lock_file(storage, study),
-        bool(task.noise_bound),
+        bool(task.noise_bound), task.objectives * task.several,
     )  # fmt: skip
     done = sum(t.state.is_finished() for t in found.get_trials(deepcopy=False))
     with tqdm(total=trials, initial=min(done, trials), disable=not progress, unit="trial", desc=settings.method) as bar:
@@ -208,6 +218,8 @@ class _Worker:
     """The file whose lock makes the workers of one machine take trials one at a time."""
     bounded: bool
     """Whether a bound of the noise was stated, so that a finite space is not used up by one value of each setting."""
+    objectives: tuple[str, ...] = ()
+    """The names of several objectives."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Names this call of `tune_in_storage`."""
     study: Study = field(init=False)
@@ -400,7 +412,7 @@ class _Worker:
 
     def _finish(self, trial: FrozenTrial) -> None:
         try:
-            outcome = evaluate(self.objective, trial.params, self.catch)
+            outcome = evaluate(self.objective, trial.params, self.catch, objectives=self.objectives)
         except Exception:
             self._tell(trial, TrialState.FAIL)
             raise

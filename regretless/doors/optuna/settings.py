@@ -37,11 +37,15 @@ class StudySettings:
     """The floor or ceiling."""
     noise_bound: float = 0.0
     noisy: bool | None = None
+    objectives: tuple[str, ...] = ()
+    """The names of several objectives."""
 
     @classmethod
     def of(cls, task: Task, method: str, *, certify: bool) -> StudySettings:
         """Those of a study that begins."""
-        return cls(method, task.seed, certify, task.budget, task.probes, task.limit, task.noise_bound, task.noisy)
+        named = task.objectives * task.several
+        limits = task.probes, task.limit, task.noise_bound, task.noisy
+        return cls(method, task.seed, certify, task.budget, *limits, named)
 
     @classmethod
     def read(cls, study: Study) -> StudySettings | None:
@@ -62,6 +66,7 @@ class StudySettings:
             limit if isinstance(limit, float) and math.isfinite(limit) else None,
             noise if isinstance(noise, float) and 0 <= noise < math.inf else 0.0,
             stored["noisy"] if isinstance(stored.get("noisy"), bool) else None,
+            _names(stored.get("objectives"), len(study.directions)),
         )
 
     @classmethod
@@ -79,20 +84,29 @@ class StudySettings:
             if named[name] not in (None, has := getattr(stored, name)):
                 runs = f"study {study.study_name!r} runs with {words} {has}"
                 raise ValueError(f"{runs}, not {named[name]}; leave it out, or choose another study name")
+        if stored.objectives != fresh.objectives:
+            runs = f"study {study.study_name!r} runs with objectives {list(stored.objectives)}"
+            raise ValueError(f"{runs}, not {list(fresh.objectives)}; choose another study name")
         return stored
 
-    def task(self, space: Space, direction: Direction, constraints: tuple[str, ...] = ()) -> Task:
+    def task(self, space: Space, directions: tuple[Direction, ...], constraints: tuple[str, ...] = ()) -> Task:
         """What a study with these settings asks for."""
-        floor, ceiling = (self.limit, None) if direction == "minimize" else (None, self.limit)
+        floor, ceiling = (self.limit, None) if directions[0] == "minimize" else (None, self.limit)
         return Task(
-            space, (direction,), self.budget, self.seed, constraints, probes=self.probes, floor=floor, ceiling=ceiling,
-            noise_bound=self.noise_bound, noisy=self.noisy,
+            space, directions, self.budget, self.seed, constraints, probes=self.probes, floor=floor, ceiling=ceiling,
+            noise_bound=self.noise_bound, noisy=self.noisy, objectives=self.objectives,
         )  # fmt: skip
 
     def write(self, study: Study) -> None:
         """Writes them into the study, unless it has some."""
         if self.read(study) is None:
             keep(study, SETTINGS, asdict(self))
+
+
+def _names(stored: Any, count: int) -> tuple[str, ...]:
+    """The names of several objectives as a study keeps them."""
+    listed = isinstance(stored, list) and len(stored) == count and all(isinstance(name, str) for name in stored)
+    return tuple(stored) if listed and count > 1 else ()
 
 
 def check_space(study: Study, space: Mapping[str, BaseDistribution], conditional: Iterable[str] = ()) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,12 @@ from regretless.doors.ray.spaces import RaySpace, read_space
 from regretless.files.codec import MethodLike
 from regretless.optimizer import Optimizer, Trial
 from regretless.outlook.stopping import StopRule, probes_for
+from regretless.run.front import Front
+from regretless.run.result import Result
 from regretless.space import SpaceLike
-from regretless.task import Task
+from regretless.task import Direction, Task, objectives_of
 
-FILE_KIND = "regretless-ray-3"
+FILE_KIND = "regretless-ray-4"
 """Marks the files `Searcher.save` writes."""
 
 
@@ -50,8 +52,10 @@ class Searcher(RaySearcher):
     Args:
         space: a Ray search space (nested dicts and lists of `tune.uniform` and the like) or anything
             `regretless.Space` takes; left out, Ray passes the experiment's `param_space`.
-        metric: the reported number to optimise; left out, Ray passes the experiment's.
-        mode: "min" or "max"; left out, Ray passes the experiment's.
+        metric: the reported number to optimise; left out, Ray passes the experiment's. A list of several makes the
+            search one for their front, which is `searcher.front`; Ray itself takes one metric, so the list goes here
+            and not to the Tuner.
+        mode: "min" or "max", or a list with one for each metric; left out, Ray passes the experiment's.
         method: a name (`regretless list` shows them), a recipe or "auto".
         seed: makes the search repeatable, up to the order in which concurrent trials end.
         budget: the number of trials planned, when known.
@@ -72,8 +76,8 @@ class Searcher(RaySearcher):
         self,
         space: Mapping[str, Any] | SpaceLike | None = None,
         *,
-        metric: str | None = None,
-        mode: str | None = None,
+        metric: str | Sequence[str] | None = None,
+        mode: str | Sequence[str] | None = None,
         method: MethodLike = "auto",
         seed: int | None = None,
         budget: int | None = None,
@@ -85,8 +89,9 @@ class Searcher(RaySearcher):
         noise_bound: float | None = None,
         noisy: bool | None = None,
     ) -> None:
-        _check_one_metric(metric)
-        super().__init__(metric=metric, mode=mode)
+        self._several = several_metrics(metric, mode)
+        """The metrics of a search for a front, and the direction of each; empty where there is one."""
+        super().__init__(metric=next(iter(self._several), metric), mode=_first_mode(mode))
         in_range("[0, inf) or None", noise_bound=noise_bound)
         one_of((None, True, False), noisy=noisy)
         self._method, self._budget, self._stop = method, budget, stop
@@ -108,8 +113,12 @@ class Searcher(RaySearcher):
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
         if self._space is not None and config and parse_spec_vars(config)[1]:
             return False
-        _check_one_metric(metric)
-        self._metric, self._mode = metric or self._metric, mode or self._mode
+        if several_metrics(metric, mode):
+            raise ValueError(
+                f"Ray's Tuner takes one metric: Searcher(metric={list(metric or ())}, mode=...) takes several"
+            )
+        if not self._several:
+            self._metric, self._mode = metric or self._metric, mode or self._mode
         if self._space is None:
             self._space = read_space(config)
         self._begin()
@@ -129,19 +138,20 @@ class Searcher(RaySearcher):
         number = self._live.pop(trial_id, None)
         if number is None or self.optimizer is None:
             return
-        value = result.get(self.metric) if result else None
-        if value is None and not error and not result:
+        values = [(result or {}).get(name) for name in self._several or (self.metric,)]
+        if not error and not result:
             self.optimizer.forget(number)  # stopped before it reported anything: nobody knows what it is worth
-        elif error or value is None or not math.isfinite(value):
+        elif error or any(value is None or not math.isfinite(value) for value in values):
             self.optimizer.tell(number, failed=True)
         else:
+            told: Any = list(map(float, values))  # type: ignore[arg-type] # none of them is None
             took = None if result is None else result.get("time_total_s")
-            self.optimizer.tell(number, float(value), seconds=took)
+            self.optimizer.tell(number, told if self._several else told[0], seconds=took)
 
     def add_evaluated_point(
         self,
         parameters: dict[str, Any],
-        value: float,
+        value: float | Sequence[float],
         error: bool = False,
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
@@ -175,6 +185,12 @@ class Searcher(RaySearcher):
         self.__dict__.update(state)
         self._adopt_state(saved)
 
+    @property
+    def front(self) -> Front:
+        """The settings of which none is better in all metrics, of a search with several."""
+        optimizer, _ = self._begun()
+        return Result.of(optimizer).front
+
     # -- inside
 
     def _begin(self) -> None:
@@ -182,9 +198,9 @@ class Searcher(RaySearcher):
             return
         self._metric = self._metric or DEFAULT_METRIC
         task = Task(
-            self._space.space, ("maximize" if self._mode == "max" else "minimize",), self._budget, self._seed,
-            probes=self._probes, floor=self._floor, ceiling=self._ceiling, noise_bound=self._noise_bound,
-            noisy=self._noisy,
+            self._space.space, tuple(self._several.values()) or (_direction(self._mode),), self._budget, self._seed,
+            objectives=tuple(self._several), probes=self._probes, floor=self._floor, ceiling=self._ceiling,
+            noise_bound=self._noise_bound, noisy=self._noisy,
         )  # fmt: skip
         self.optimizer = Optimizer(task, self._method, certify=self._stop is not None and self._stop.asks_gap)
 
@@ -209,12 +225,14 @@ class Searcher(RaySearcher):
                 optimizer = np.frombuffer((Path(folder) / "optimizer").read_bytes(), dtype=np.uint8)
         return {
             "kind": FILE_KIND, "metric": self._metric, "mode": self._mode, "live": self._live,
+            "metrics": dict(self._several),
             "left": len(self._first), "optimizer": optimizer, "stop": {} if self._stop is None else self._stop.state(),
             "space": None if self._space is None else self._space.description(),
         }  # fmt: skip
 
     def _adopt_state(self, state: Mapping[str, Any]) -> None:
         self._metric, self._mode = state["metric"] or self._metric, state["mode"] or self._mode
+        self._several = {str(name): _direction_named(way) for name, way in state["metrics"].items()}
         self._live = {str(trial_id): int(number) for trial_id, number in state["live"].items()}
         self._first = self._first[len(self._first) - int(state["left"]) :] if self._first else []
         if self._stop is not None:
@@ -231,12 +249,33 @@ class Searcher(RaySearcher):
         self._begin()
 
 
-def _check_one_metric(metric: Any) -> None:
-    if isinstance(metric, list | tuple):
+def several_metrics(metric: Any, mode: Any) -> dict[str, Direction]:
+    """The direction of each of several metrics; empty where there is one, or none yet."""
+    if not isinstance(metric, list | tuple):
+        if isinstance(mode, list | tuple):
+            raise ValueError(f"mode is a list where metric is one, got metric={metric!r} and mode={list(mode)}")
+        return {}
+    modes = list(mode) if isinstance(mode, list | tuple) else [mode] * len(metric)
+    if len(metric) < 2 or len(modes) != len(metric) or not all(way in ("min", "max") for way in modes):
         raise ValueError(
-            f"regretless searches one metric, got {list(metric)}: use OptunaSearch for the front, or report one "
-            "weighted sum of them"
+            f'several metrics need a mode for each, "min" or "max", got metric={list(metric)} and mode={mode!r}'
         )
+    names, _ = objectives_of(metric, "minimize")
+    return {name: _direction(way) for name, way in zip(names, modes, strict=True)}
+
+
+def _direction(mode: str) -> Direction:
+    return "maximize" if mode == "max" else "minimize"
+
+
+def _direction_named(name: Any) -> Direction:
+    """The direction that a file holds."""
+    return "maximize" if name == "maximize" else "minimize"
+
+
+def _first_mode(mode: str | Sequence[str] | None) -> str | None:
+    """The mode that Ray sees."""
+    return mode if mode is None or isinstance(mode, str) else mode[0]
 
 
 class GapStopper(Stopper):

@@ -22,9 +22,10 @@ from regretless.files.codec import MethodLike
 from regretless.optimizer import Optimizer, Trial, proposal
 from regretless.outlook.probes import is_due
 from regretless.outlook.stopping import StopRule, probes_for
+from regretless.run.front import Front
 from regretless.space import Space
 from regretless.space.parameters import Array
-from regretless.task import Task
+from regretless.task import Direction, Task
 
 EVERY_FIT_FAILED = "All the "
 """How scikit-learn begins to say that all fits of a round failed; it raises then, where a search that learns can go
@@ -35,6 +36,8 @@ AT_MOST_ONE = (
     "normalized_mutual_info", "precision", "r2", "rand_score", "recall", "roc_auc", "top_k_accuracy", "v_measure_score",
 )  # fmt: skip
 """How the names of scikit-learn's scorers begin whose best score is 1; that of "neg_..." is 0."""
+SECONDS = ("fit_time", "score_time")
+"""What scikit-learn measures beside the scores."""
 N_TRIALS = 40
 """The settings evaluated when nothing else is said."""
 
@@ -60,7 +63,9 @@ class RegretlessSearchCV(BaseSearchCV):
         n_trials: settings to evaluate; n_iter is another name of it.
         scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as in `RandomizedSearchCV`.
         method: a name (`regretless list` shows them), a recipe or "auto".
-        metric: with several metrics, the name of the one to search by; left out, the one `refit` names, or the first.
+        metric: with several metrics, the name of the one to search by; left out, the one `refit` names, or the first. A
+            list of names, or a callable `refit` beside several metrics, searches their front, which is `front_`; in the
+            list "fit_time" and "score_time" are the seconds, and "score" is the only metric's.
         stop: a rule such as `GapBelow(0.01)` or `StopWhen(no_improvement=20)`, asked after every round; `stopped_` then
             says why the search ended, and "auto" takes a method whose certificate shrinks.
         probes: the share of the settings that are independent uniform draws; they prove how much of the space can be
@@ -87,7 +92,7 @@ class RegretlessSearchCV(BaseSearchCV):
         n_trials: int = N_TRIALS,
         n_iter: int | None = None,
         scoring: Any = None,
-        metric: str | None = None,
+        metric: str | Sequence[str] | None = None,
         method: MethodLike = "auto",
         fold_noise: bool = True,
         stop: StopRule | None = None,
@@ -134,14 +139,16 @@ class RegretlessSearchCV(BaseSearchCV):
         searched = self._search_space()
         whole = isinstance(self.random_state, int | np.integer)
         seed = self.random_state if whole else check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        names = self._objectives()
+        most = None if names else self._most()
         task = Task(
-            searched.space, ("maximize",), n_trials, int(seed), probes=probes_for(self.stop, self.probes),
-            ceiling=self._most() if self.ceiling == "scorer" else self.ceiling,
-            noise_bound=0.0 if self.noise_bound is None else self.noise_bound,
+            searched.space, tuple(map(_direction, names)) or ("maximize",), n_trials, int(seed),
+            probes=probes_for(self.stop, self.probes), ceiling=most if self.ceiling == "scorer" else self.ceiling,
+            noise_bound=0.0 if self.noise_bound is None else self.noise_bound, objectives=names,
             noisy=self.noisy,
         )  # fmt: skip
         optimizer = Optimizer(task, self.method, certify=self.stop is not None and self.stop.asks_gap)
-        noise, self.stopped_ = FoldNoise(), None
+        noises, self.stopped_ = [FoldNoise() for _ in names or [""]], None
         self._rows = _Rows()
         rounds = _Rounds(self, evaluate_candidates, callback_ctx)
         results: dict[str, Any] = {}
@@ -163,9 +170,17 @@ class RegretlessSearchCV(BaseSearchCV):
                 for trial in trials:
                     optimizer.tell(trial, failed=True)
             else:
-                means, folds = self._scores(results)
-                for trial, mean, scores in zip(trials, means[-len(trials) :], folds[-len(trials) :], strict=True):
-                    optimizer.tell(trial, float(mean), var=noise.variance(scores) if self.fold_noise else None)
+                found = [self._scores(results, name) for name in names or [None]]
+                for trial, row in zip(trials, range(-len(trials), 0), strict=True):
+                    values = [float(means[row]) for means, _ in found]
+                    variances = [
+                        noise.variance(folds[row]) if self.fold_noise else None
+                        for noise, (_, folds) in zip(noises, found, strict=True)
+                    ]
+                    if names:
+                        optimizer.tell(trial, values, var=variances)
+                    else:
+                        optimizer.tell(trial, values[0], var=variances[0])
             self.stopped_ = None if self.stop is None else self.stop(optimizer)
         rounds.end()
         final = super()._format_results(*self._completed())  # here its warnings are heard, once
@@ -174,6 +189,8 @@ class RegretlessSearchCV(BaseSearchCV):
         del self._rows
         self.optimizer_ = optimizer
         self.certificate_ = optimizer.certificate
+        if names:
+            self.front_ = Front(optimizer)
 
     def _format_results(
         self, candidate_params: list[Any], n_splits: int, out: list[Any], more_results: Any = None
@@ -237,19 +254,40 @@ class RegretlessSearchCV(BaseSearchCV):
             raise ValueError(f"the search needs one of {', '.join(names)}, got {' and '.join(given) or 'none of them'}")
         return read_search_space(getattr(self, given[0]), pairs=given[0] == "search_spaces")
 
-    def _metric(self, metrics: Sequence[str]) -> str:
-        """The one of the metrics that is searched by."""
-        named = self.metric or (self.refit if isinstance(self.refit, str) and len(metrics) > 1 else metrics[0])
+    def _objectives(self) -> tuple[str, ...]:
+        """The names of several metrics that are searched together; empty where there is one."""
+        if isinstance(self.metric, str) or self.metric is None:
+            several = isinstance(self.scoring, Mapping | list | tuple | set) and len(self.scoring) > 1
+            if self.metric is not None or not several or not callable(self.refit):
+                return ()
+            return tuple(sorted(self.scoring) if isinstance(self.scoring, set) else self.scoring)
+        names = tuple(self.metric)
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise ValueError(f"metric must be a name, or a list of several different ones, got {list(names)}")
+        return names
+
+    def _metric(self, metrics: Sequence[str], named: str | None = None) -> str:
+        """The one of the metrics that is searched by, or the one that is named."""
+        own = self.metric if isinstance(self.metric, str) else None
+        named = named or own or (self.refit if isinstance(self.refit, str) and len(metrics) > 1 else metrics[0])
         if named not in metrics:
             raise ValueError(f"metric must be one of {metrics}, got {named!r}")
         return named
 
-    def _scores(self, results: Mapping[str, Any]) -> tuple[Array, Array]:
-        """The mean scores that are searched by, n, and those of the folds, n x folds."""
+    def _scores(self, results: Mapping[str, Any], named: str | None = None) -> tuple[Array, Array]:
+        """The mean scores that are searched by, or those of a metric, n, and those of the folds, n x folds."""
+        if named in SECONDS:
+            seconds = results[f"mean_{named}"]
+            return seconds, np.empty((len(seconds), 0))
         metrics = [key.removeprefix("mean_test_") for key in results if key.startswith("mean_test_")]
-        name = self._metric(metrics)
+        name = self._metric(metrics, named)
         folds = [scores for key, scores in results.items() if re.fullmatch(rf"split\d+_test_{re.escape(name)}", key)]
         return results[f"mean_test_{name}"], np.array(folds).T
+
+
+def _direction(name: str) -> Direction:
+    """Scores are to be large, and seconds small."""
+    return "minimize" if name in SECONDS else "maximize"
 
 
 class _Rows:

@@ -1,11 +1,12 @@
 // A chart is a <figure class="chart"> with its data as JSON inside:
 //   {x: [{name, log, ticks, low, high, at}], y: [{name, log, cut}],
 //    series: [{name, kind: "line" | "steps" | "dots" | "bars" | "band", dash, text, order, best, failed, some,
-//              x: [[...] per axis], y: [{mid, low, high} per quantity]}],
+//              only, faded, x: [[...] per axis], y: [{mid, low, high} per quantity]}],
 //    first: [names of the series that are drawn until others are asked for]}
 // Instead of an array there may be the name of a column of the page's trials. It draws one x axis and one quantity at a
-// time; buttons choose which, toggle log scales and hide series. `cut` is [low, high], either null: what lies beyond is
-// drawn at the edge until the button "all values" is pressed. `at` is marked on the x axis.
+// time; buttons choose which, toggle log scales and hide series. `only` names the trials that a series of dots shows,
+// "front" or their positions. `cut` is [low, high], either null: what lies beyond is drawn at the edge until the button
+// "all values" is pressed. `at` is marked on the x axis.
 
 // A name keeps its colour from chart to chart, unless another series of the same chart has it; when all colours are
 // taken the next ones come dotted, then dash-dotted. What others published of a method (dashed, "method, authors")
@@ -198,7 +199,7 @@ function chart(figure) {
         count += dots(pen, s, xs, mid, { px, py, ok, box, y0, y1 }, styled(ink.slice(4, -1)));
         if (s.best != null && ok(xs[s.best], mid[s.best])) {
           const ring = make("svg:circle", { class: "best", cx: px(xs[s.best]), cy: py(mid[s.best]), r: 6 }, svg);
-          make("svg:title", {}, ring, "the best trial");
+          make("svg:title", {}, ring, trials?.objectives ? "the compromise" : "the best trial");
         }
         for (const x of column(s.failed ?? [])) {
           const d = `M${px(x) - 3} ${box.bottom - 9}l6 6m0 -6l-6 6`;
@@ -233,10 +234,12 @@ function chart(figure) {
     frame = { svg, layer, box, px, py, ok, width };
   }
 
+  const only = (s) => s.only === "front" ? trials.front : s.only; // positions of the trials that a series shows
+
   // Dots of one series, as circles, or as triangles at the edge they lie beyond; returns how many.
   function dots(pen, s, xs, ys, { px, py, ok, box, y0, y1 }, plain) {
     const [early, late] = [styled("--early"), styled("--late")], shades = new Map();
-    const drawn = s.some && trials.some ? trials.some : xs.map((_, i) => i);
+    const drawn = only(s) ?? (s.some && trials.some ? trials.some : xs.map((_, i) => i));
     drawn.forEach((i) => {
       if (!ok(xs[i], ys[i])) return;
       const shade = s.order ? Math.min(SHADES - 1, Math.floor(i / xs.length * SHADES)) : 0;
@@ -258,7 +261,7 @@ function chart(figure) {
     }
     for (const [shade, members] of [...shades].sort((a, b) => a[0] - b[0])) {
       pen.fillStyle = s.order ? mixed(early, late, shade / (SHADES - 1)) : plain;
-      pen.globalAlpha = s.order ? 0.85 : 0.65;
+      pen.globalAlpha = s.order ? 0.85 : s.faded ? 0.28 : only(s) ? 1 : 0.65;
       pen.strokeStyle = pen.fillStyle;
       pen.lineWidth = 1.5;
       for (const hollow of [false, true]) { // those that break a constraint are hollow
@@ -297,8 +300,9 @@ function chart(figure) {
     for (const s of visible()) {
       const xs = s.x[xi], ys = s.y[yi].mid ?? s.y[yi].high;
       let best = -1, distance = Infinity;
+      const own = only(s) && new Set(only(s));
       for (let i = 0; i < xs.length; i++) {
-        if (!ok(xs[i], ys[i])) continue;
+        if (!ok(xs[i], ys[i]) || (own && !own.has(i))) continue;
         const d = s.kind === "dots" ? Math.hypot(px(xs[i]) - mx, inside(ys[i]) - my) : Math.abs(px(xs[i]) - mx);
         if (d < distance) { distance = d; best = i; }
       }
@@ -315,6 +319,7 @@ function chart(figure) {
       tip.append(dot.s.trials ? trialWords(dot.i) : dot.s.text?.[dot.i] ?? plain);
       const ring = { fill: "none", stroke: colour(dot.s), "stroke-width": 2 };
       make("svg:circle", { cx: px(dot.x), cy: inside(dot.y), r: 6, ...ring }, layer);
+      if (dot.s.trials) lookAt(dot.i, layer);
     } else if (at) {
       make("svg:line", { class: "cross", x1: px(at.x), x2: px(at.x), y1: box.top, y2: box.bottom }, layer);
       const label = data.x[xi].ticks?.find((t) => t[0] === at.x)?.[1];
@@ -330,7 +335,18 @@ function chart(figure) {
     }
     put(clientX, clientY);
   }
-  const leave = () => { tip.hidden = true; frame?.layer.replaceChildren(); };
+  const leave = () => { tip.hidden = true; frame?.layer.replaceChildren(); lookAt(null); };
+  if (data.series.some((s) => s.only)) {
+    lookers.push((i, from) => {
+      if (!frame || from === frame.layer) return;
+      frame.layer.replaceChildren();
+      const s = data.series.find((t) => t.trials), x = i === null ? null : s.x[state.x][i];
+      const y = i === null ? null : s.y[state.y].mid[i];
+      if (!frame.ok(x, y)) return;
+      const at = Math.min(Math.max(frame.py(y), frame.box.top), frame.box.bottom);
+      make("svg:circle", { class: "chosen", cx: frame.px(x), cy: at, r: 7 }, frame.layer);
+    });
+  }
   stage.addEventListener("pointermove", (e) => point(e.clientX, e.clientY));
   stage.addEventListener("pointerdown", (e) => point(e.clientX, e.clientY));
   stage.addEventListener("pointerleave", leave);
@@ -341,7 +357,8 @@ function chart(figure) {
     if (!step || !frame || !s) return;
     e.preventDefault();
     const xs = s.x[state.x], ys = s.y[state.y].mid ?? s.y[state.y].high, n = xs.length;
-    const order = xs.map((_, i) => i).filter((i) => frame.ok(xs[i], ys[i])).sort((a, b) => xs[a] - xs[b]);
+    const every = only(s) ?? xs.map((_, i) => i);
+    const order = every.filter((i) => frame.ok(xs[i], ys[i])).sort((a, b) => xs[a] - xs[b]);
     if (!n || !order.length) return;
     cursor = Math.min(Math.max(cursor + step, 0), order.length - 1);
     const i = order[cursor], home = frame.svg.getBoundingClientRect(), zoom = home.width / frame.width;

@@ -68,6 +68,10 @@ const trials = (() => {
 const column = (given) => typeof given === "string" ? trials.columns[given] : given;
 const textOf = (key, v) => v === null || v === undefined ? "" : trials.labels[key]?.[v] ?? show(v);
 const broken = new Set(trials?.broken); // positions of trials that break a constraint
+// Pictures that mark the trial at which another one is looked at: called with its position, null for none, and the
+// layer on which it is marked already.
+const lookers = [];
+const lookAt = (i, from = null) => { for (const looker of lookers) looker(i, from); };
 const MOST_WORDS = 12; // parameters named when the pointer is on a trial
 function trialWords(i) {
   const value = trials.columns.value[i], named = Object.keys(trials.columns).filter((key) => key.startsWith("p:"));
@@ -75,8 +79,9 @@ function trialWords(i) {
     `${key.slice(2)} ${textOf(key, trials.columns[key][i])}`);
   const sd = trials.columns.sd?.[i], error = isNumber(sd) ? ` ± ${show(sd)}` : "";
   const rest = lines.length > MOST_WORDS ? [`and ${lines.length - MOST_WORDS} more`] : [];
-  const head = `trial ${trials.columns.number[i]}: ${value === null ? "failed" : show(value) + error}`;
-  const kinds = [i === trials.best && ", the best", broken.has(i) && ", breaks a constraint",
+  const several = trials.objectives?.map((name) => `${name} ${show(trials.columns[`v:${name}`][i])}`).join(", ");
+  const head = `trial ${trials.columns.number[i]}: ${value === null ? "failed" : several ?? show(value) + error}`;
+  const kinds = [i === trials.best && (several ? ", the compromise" : ", the best"), broken.has(i) && ", breaks a constraint",
     trials.probes?.includes(i) && ", a probe"].filter(Boolean);
   return [head + kinds.join(""), ...lines.slice(0, MOST_WORDS), ...rest].join("\n");
 }

@@ -34,10 +34,11 @@ function parallel(figure) {
       const at = scaled(v, axis.low, axis.high, box.bottom, box.top, axis.log);
       return Math.min(Math.max(at, box.top - 6), box.bottom + 6);
     };
-    const places = kept.map((i) => axes.map((axis) => {
+    const placeOf = (i) => axes.map((axis) => {
       const v = column(axis.key)[i];
       return isNumber(v) ? y(axis, v) : null;
-    }));
+    });
+    const places = kept.map(placeOf);
     places.forEach((ys, k) => {
       const best = kept[k] === trials.best;
       pen.strokeStyle = best ? styled("--best") : mixed(grey, styled("--late"), k / Math.max(1, kept.length - 1));
@@ -65,12 +66,22 @@ function parallel(figure) {
         make("svg:text", { class: "halo", x: xs[k] + 5, y: y(axis, v) + 4 }, svg, short(label, 9));
     });
     const layer = make("svg:g", {}, svg);
-    frame = { svg, layer, xs, places, kept };
+    frame = { svg, layer, xs, places, kept, placeOf };
   }
+
+  function mark(ys) {
+    const { layer, xs } = frame, points = xs.map((x, j) => ys[j] === null ? null : `${x},${ys[j]}`).filter(Boolean);
+    make("svg:polyline", { points: points.join(" "), class: "chosen" }, layer);
+  }
+  lookers.push((i, from) => {
+    if (!frame || from === frame.layer) return;
+    frame.layer.replaceChildren();
+    if (i !== null) mark(frame.placeOf(i));
+  });
 
   stage.addEventListener("pointermove", (e) => {
     if (!frame) return;
-    const { svg, layer, xs, places, kept } = frame, where = svg.getBoundingClientRect();
+    const { layer, svg, xs, places, kept } = frame, where = svg.getBoundingClientRect();
     const mx = e.clientX - where.left, my = e.clientY - where.top;
     const k = xs.findIndex((x, j) => j + 1 < xs.length && mx >= x && mx <= xs[j + 1]);
     layer.replaceChildren();
@@ -82,12 +93,12 @@ function parallel(figure) {
       if (d < least) { least = d; best = i; }
     });
     if (best >= 0) {
-      const points = xs.map((x, j) => places[best][j] === null ? null : `${x},${places[best][j]}`).filter(Boolean);
-      make("svg:polyline", { points: points.join(" "), class: "chosen" }, layer);
+      mark(places[best]);
+      lookAt(kept[best], layer);
       tip.append(trialWords(kept[best]));
     }
     put(e.clientX, e.clientY);
   });
-  stage.addEventListener("pointerleave", () => { tip.hidden = true; frame?.layer.replaceChildren(); });
+  stage.addEventListener("pointerleave", () => { tip.hidden = true; frame?.layer.replaceChildren(); lookAt(null); });
   redraw = drawn(figure, draw);
 }

@@ -35,7 +35,8 @@ const MANY = 8; // a table with more columns than this has narrower cells, as in
 function trialTable(home) {
   const params = Object.keys(trials.columns).filter((key) => key.startsWith("p:"));
   const limits = Object.keys(trials.columns).filter((key) => key.startsWith("c:"));
-  const keys = ["number", "value", ...(trials.columns.seconds ? ["seconds"] : []), ...limits, ...params];
+  const values = trials.objectives?.map((name) => `v:${name}`) ?? ["value"];
+  const keys = ["number", ...values, ...(trials.columns.seconds ? ["seconds"] : []), ...limits, ...params];
   const heads = { number: "trial" }, count = trials.columns.number.length;
   let order = trials.columns.number.map((_, i) => i), page = 0;
   const bar = make("div", { class: "pager" }, home);
@@ -45,7 +46,7 @@ function trialTable(home) {
   const body = make("tbody", {}, table);
   for (const key of keys) {
     const words = trials.labels[key] ? { class: "words", scope: "col" } : { scope: "col" };
-    sortHead(make("th", words, top, heads[key] ?? key.replace(/^[pc]:/, "")), (up) => {
+    sortHead(make("th", words, top, heads[key] ?? key.replace(/^[pcv]:/, "")), (up) => {
       const values = trials.columns[key], text = (i) => trials.labels[key]?.[values[i]] ?? values[i] ?? "";
       order.sort((a, b) => compared(text(a), text(b)) * (up ? 1 : -1) || a - b);
       page = 0;
@@ -65,6 +66,7 @@ function trialTable(home) {
     turn("last", () => last);
   }
   const find = make("button", { type: "button" }, bar, "best trial");
+  find.textContent = trials.objectives ? "compromise" : "best trial";
   find.addEventListener("click", () => go(Math.floor(order.indexOf(trials.best) / ROWS)));
   const where = make("span", { class: "note", role: "status" }, bar);
   function fill() {
@@ -72,7 +74,7 @@ function trialTable(home) {
     body.replaceChildren(...rows.map((i) => {
       const row = make("tr", i === trials.best ? { class: "mark" } : {});
       for (const key of keys) {
-        const v = trials.columns[key][i], failed = key === "value" && v === null;
+        const v = trials.columns[key][i], failed = key === values[0] && v === null;
         const words = failed ? { class: "words failed" } : trials.labels[key] ? { class: "words" } : {};
         const error = `failed: ${trials.errors[i] ?? ""}`;
         const cell = make("td", words, row, failed ? short(error, LONGEST) : textOf(key, v));
