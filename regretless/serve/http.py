@@ -51,7 +51,7 @@ Client = Annotated[str, Field(max_length=200, description="who evaluates; it is 
 class Body(BaseModel):
     """A request; entries that it does not know are refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class NewStudy(Body):
@@ -213,7 +213,11 @@ def _add_studies(app: FastAPI, folder: Folder) -> None:
         """Begins a study; one that is there and asks for the same is answered with itself."""
         if len(new.space) > MOST_PARAMETERS:
             raise HTTPException(422, f"a study has at most {MOST_PARAMETERS} parameters, got {len(new.space)}")
+        rules = new.space.get("where")
+        if isinstance(rules, list) and len(rules) > 1000:  # each is tried on thousands of draws
+            raise HTTPException(422, f"a space has at most 1000 rules, got {len(rules)}")
         try:
+            json.dumps(new.space, ensure_ascii=False).encode()  # half of a letter could never be answered
             fresh = begin(**new.model_dump(exclude={"name"}))
             owner = folder.create(new.name, fresh, seeded=new.seed is not None)
         except (ValueError, TypeError) as error:

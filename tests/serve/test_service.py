@@ -270,13 +270,21 @@ def test_a_lost_client_s_trial_goes_to_the_next_one_and_its_own_word_still_count
         ("/studies/m/tell", {"number": 0, "value": 1, "var": -1}, 422, "var"),
         ("/studies/m/tell", {"number": 0, "value": 1, "constraints": [1]}, 422, "this run has 0 constraints"),
         ("/studies/m/tell", [], 422, ""),
+        ("/studies/m/tell", {"number": False, "value": 1.0}, 422, "number: Input should be a valid integer"),
+        ("/studies/m/tell", {"number": 0, "value": True}, 422, "value"),
+        ("/studies/m/forget", {"number": False}, 422, "number"),
+        ("/studies/m/forget", {"number": "0"}, 422, "number"),
+        ("/studies", {"name": "n", "space": {**TABLES, "where": ["lr < 1"] * 1001}}, 422, "at most 1000 rules"),
+        ("/studies", {"name": "n", "space": {"\ud800": TABLES["lr"]}}, 422, "surrogates not allowed"),
+        ("/studies", {"name": "n", "space": {"x": {"type": "choice", "labels": ["a", "\udfff"]}}}, 422, "surrogates"),
+        ("/studies/m/front", None, 405, ""),
     ],
 )
 def test_wrong_calls_get_a_sentence_and_change_nothing(web, tmp_path, path, body, status: int, words: str) -> None:
     begun(web)
     web.post("/studies/m/ask", json={})
     before = web.get("/studies/m/export").content
-    said = web.post(path, json=body)
+    said = web.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
     assert said.status_code == status
     assert words in said.json()["detail"]
     assert str(tmp_path) not in said.text
@@ -296,6 +304,38 @@ def test_too_much_is_refused(tmp_path) -> None:
         time.sleep(1.1)
         assert web.get("/studies").status_code == 200
     folder.close()
+
+
+def test_trials_under_way_are_limited_and_a_client_still_gets_its_own(web) -> None:
+    begun(web, method="random")
+    for k in range(10):
+        assert web.post("/studies/m/ask", json={"client": f"c{k}", "n": 1000}).status_code == 200
+    said = web.post("/studies/m/ask", json={"client": "more"})
+    assert (said.status_code, said.json()["detail"][:28]) == (422, "10000 trials are under way: ")
+    assert len(web.post("/studies/m/ask", json={"client": "c3", "n": 1000}).json()) == 1000
+    assert web.post("/studies/m/forget", json={"number": 3}).status_code == 200
+    assert web.post("/studies/m/ask", json={"client": "more"}).status_code == 200
+
+
+def test_a_header_does_not_change_whose_requests_are_counted(tmp_path) -> None:
+    with Service(tmp_path / "s", "--rate", "5") as service:
+        time.sleep(1.1)
+        codes = []
+        for k in range(12):
+            request = urllib.request.Request(f"{service.url}/studies", headers={"X-Forwarded-For": f"10.0.0.{k}"})
+            try:
+                codes.append(urllib.request.urlopen(request).status)
+            except urllib.error.HTTPError as error:
+                codes.append(error.code)
+        assert 429 in codes
+
+
+def test_all_refusals_are_described(web) -> None:
+    begun(web)
+    paths = web.get("/openapi.json").json()["paths"]
+    for calls in paths.values():
+        for call in calls.values():
+            assert {"401", "404", "409", "413", "422", "429", "503"} <= set(call["responses"])
 
 
 def test_tokens_open_all_studies_or_one(tmp_path) -> None:
