@@ -1,24 +1,25 @@
-"""Makes the tables and the chart of docs/peers.md from the outcomes under docs/results/auto.
+"""Makes the tables and the chart of docs/peers.md and docs/lab/peers.md from the outcomes under docs/results/auto.
 
     python experiments/peers_page.py
 
-The page holds three tables between marks: one line per kind of problem, long runs, and the mean ranks of every suite.
-A test holds the page against the outcomes.
+The guide's page has one table, a line per kind of problem with the best peer. The laboratory's page has all peers of
+every kind, long runs, and the mean ranks of every suite. A test holds both pages against the outcomes.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from auto_tables import NAMES, QUICK, SLOW, chart, field_of, functions_of, long_rows, mean_ranks, rows_of, summary
 from regretless_bench.stats import ranks, standard_error
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE, CHART, OUTCOMES = DOCS / "peers.md", DOCS / "images" / "peers.png", DOCS / "results" / "auto"
+PAGE, LABORATORY = DOCS / "peers.md", DOCS / "lab" / "peers.md"
+CHART, OUTCOMES = DOCS / "images" / "peers.png", DOCS / "results" / "auto"
 END = "<!-- end -->"
 DECIDED = 2.0
 """A gap of fewer standard errors than this is not decided."""
@@ -49,10 +50,20 @@ KINDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
 Rows = Sequence[Mapping[str, Any]]
 
 
-def kinds_table(rows: Rows) -> str:
-    """A line per kind: mean ranks of the recommendation, and the gap to the best peer case by case."""
-    heads = ("problems", "cases; functions", "`auto`", "peers, best first", "ahead of the best peer")
-    lines = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
+class Kind(NamedTuple):
+    """A kind of problem: mean ranks of the recommendation, and the gap to the best peer case by case."""
+
+    title: str
+    cases: str
+    ours: str
+    peers: list[str]
+    """Best first."""
+    ahead: str
+
+
+def kinds(rows: Rows) -> list[Kind]:
+    """What was found of each kind."""
+    found = []
     for title, suites, methods in KINDS:
         ran, cases, values = field_of(rows, methods, suites)
         mean, error = mean_ranks(values["advised"], cases)
@@ -62,12 +73,29 @@ def kinds_table(rows: Rows) -> str:
         spread = float(standard_error(gap[:, None], functions_of(cases))[0])
         far = abs(gap.mean()) >= DECIDED * spread
         verdict = "not decided" if not far else "ahead" if gap.mean() > 0 else "behind"
-        peers = ", ".join(f"{NAMES[ran[i]]} {mean[i]:.2f} ± {error[i]:.2f}" for i in order)
-        lines.append(
-            f"| {title} | {len(cases)}; {len(set(functions_of(cases)))} | {mean[0]:.2f} ± {error[0]:.2f} | {peers} | "
-            f"{gap.mean():.2f} ± {spread:.2f}: {verdict} |"
-        )
-    return "\n".join(lines)
+        peers = [f"{NAMES[ran[i]]} {mean[i]:.2f} ± {error[i]:.2f}" for i in order]
+        number = f"{len(cases)}; {len(set(functions_of(cases)))}"
+        ours, ahead = f"{mean[0]:.2f} ± {error[0]:.2f}", f"{gap.mean():.2f} ± {spread:.2f}: {verdict}"
+        found.append(Kind(title, number, ours, peers, ahead))
+    return found
+
+
+def best_peers_table(rows: Rows) -> str:
+    """A line per kind that needs no other line to be understood, with the best peer."""
+    heads = ("problems", "cases; functions", "`auto`", "best peer", "ahead of it")
+    lines = [(k.title, k.cases, k.ours, k.peers[0], k.ahead) for k in kinds(rows) if not k.title.startswith("the same")]
+    return as_table(heads, lines)
+
+
+def kinds_table(rows: Rows) -> str:
+    """A line per kind, with all peers."""
+    heads = ("problems", "cases; functions", "`auto`", "peers, best first", "ahead of the best peer")
+    return as_table(heads, [(k.title, k.cases, k.ours, ", ".join(k.peers), k.ahead) for k in kinds(rows)])
+
+
+def as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Markdown of a table."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *lines))
 
 
 def long_runs_table(rows: Rows) -> str:
@@ -87,17 +115,20 @@ def suites_table(rows: Rows) -> str:
     return summary(rows, [m for m in QUICK + SLOW if m != "botorch-logei"])
 
 
-TABLES = {"kinds": kinds_table, "long runs": long_runs_table, "suites": suites_table}
-"""The marks of the page and what stands between them."""
+PAGES = {
+    PAGE: {"kinds": best_peers_table},
+    LABORATORY: {"kinds": kinds_table, "long runs": long_runs_table, "suites": suites_table},
+}
+"""The marks of the pages and what stands between them."""
 
 
 def mark(name: str) -> str:
     return f"<!-- {name}: made by experiments/peers_page.py -->"
 
 
-def page_with(text: str, rows: Rows) -> str:
+def page_with(text: str, rows: Rows, tables: Mapping[str, Callable[[Rows], str]]) -> str:
     """A page's text with its tables made anew, indented as their marks are."""
-    for name, make in TABLES.items():
+    for name, make in tables.items():
         before, found, rest = text.partition(mark(name))
         if not found or END not in rest:
             raise ValueError(f"the page has no place for the table {name!r}: {mark(name)} ... {END}")
@@ -110,7 +141,8 @@ def page_with(text: str, rows: Rows) -> str:
 def main() -> None:
     argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0]).parse_args()
     rows = rows_of(OUTCOMES)
-    PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    for page, tables in PAGES.items():
+        page.write_text(page_with(page.read_text(encoding="utf-8"), rows, tables), encoding="utf-8")
     chart(CHART, rows, QUICK + SLOW)
 
 

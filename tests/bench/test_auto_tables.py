@@ -108,14 +108,20 @@ def test_names_in_the_chart_do_not_lie_on_each_other(tables: ModuleType) -> None
     assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
 
 
-def test_the_page_of_the_peers_is_that_of_the_outcomes(experiment: Callable[[str], ModuleType]) -> None:
-    page = experiment("peers_page")
-    text, rows = page.PAGE.read_text(encoding="utf-8"), page.rows_of(page.OUTCOMES)
-    assert page.page_with(text, rows) == text
-    assert page.page_with(text, [r for r in rows if r["family"] != 2]) != text
+@pytest.mark.parametrize("name", ["PAGE", "LABORATORY"])
+def test_the_pages_of_the_peers_are_those_of_the_outcomes(name: str, experiment: Callable[[str], ModuleType]) -> None:
+    module = experiment("peers_page")
+    page = getattr(module, name)
+    text, rows, tables = page.read_text(encoding="utf-8"), module.rows_of(module.OUTCOMES), module.PAGES[page]
+    assert module.page_with(text, rows, tables) == text
+    assert module.page_with(text, [r for r in rows if r["family"] != 2], tables) != text
+
+
+def test_the_guide_s_page_of_the_peers_is_short(experiment: Callable[[str], ModuleType]) -> None:
+    assert len(experiment("peers_page").PAGE.read_text(encoding="utf-8").split()) <= 1200
 
 
 def test_a_page_without_a_place_for_a_table_is_refused(experiment: Callable[[str], ModuleType]) -> None:
-    page = experiment("peers_page")
+    module = experiment("peers_page")
     with pytest.raises(ValueError, match="no place for the table 'kinds'"):
-        page.page_with("# A page", [])
+        module.page_with("# A page", [], module.PAGES[module.PAGE])
