@@ -9,7 +9,8 @@ cent of the interquartile range, 50 per dimension), `mixint-D` (bbob-mixint, 20 
 evaluations, Q at a time), `wide-D` (bbob in 20 and 40 dimensions, 10 per dimension), `high-D` (formulas in 100 and 300
 dimensions, 200 in all, two of them with an effective subspace), `deep-D` (turned formulas and effective subspaces in 30
 to 1,000 dimensions, which had no part in any choice), `table-N` (trainings looked up, N evaluations), `long-D-N` (bbob,
-N evaluations of something cheap; losses and costs are compared after 100, 300, 1,000 and so on). For peers that take
+N evaluations of something cheap; losses and costs are compared after 100, 300, 1,000 and so on), `train-N` (real
+trainings of three kinds, N evaluations per parameter; see `trainings.py`). For peers that take
 seconds per ask there are `few-S-D` (noise of S per cent, 20 per dimension), `fewint-D` (bbob-mixint, 10 per dimension),
 `fewdeep-D` (the deep formulas, 100 in all) and `fewbatch-Q-D` (128 in all).
 
@@ -22,12 +23,12 @@ again, and after `--minutes` no further one begins.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,8 +37,9 @@ from auto_tables import AFTER, QUICK, SLOW, key_of, rows_of, tables_of
 from regretless_bench.peers import installed
 from regretless_bench.peers.botorch import largest_mean
 from regretless_bench.pool import Progress, work_in_processes
-from regretless_bench.problems import make_problem
+from regretless_bench.problems import Problem, make_problem
 from regretless_bench.runner import method_named
+from trainings import NUMBERS, training
 
 from regretless.optimizer import Optimizer
 
@@ -105,6 +107,9 @@ def cases_of(suite: str, functions: Iterable[int], instances: Iterable[int]) -> 
         if kind == "table":
             rows = [(f, *TABLES[f]) for f in range(len(TABLES))]
             found += [Case(suite, f, i, name, {"data_set": data}, numbers[0]) for f, name, data in rows]
+        elif kind == "train":
+            spaces = [(f, len(training(f, seed=0).space)) for f in trainings_among(functions)]
+            found += [Case(suite, f, i, "training", {"number": f}, numbers[0] * dim) for f, dim in spaces]
         elif kind in ("deep", "fewdeep"):
             dim = numbers[0]
             budget = FEW_DEEP if kind == "fewdeep" else round(PER_PARAMETER[dim] * dim)
@@ -112,6 +117,12 @@ def cases_of(suite: str, functions: Iterable[int], instances: Iterable[int]) -> 
         elif kind == "high":
             found += [Case(suite, f, i, *formula(f, numbers[0]), 200) for f in range(len(FORMULAS))]
     return found
+
+
+def trainings_among(functions: Iterable[int]) -> list[int]:
+    """The trainings that are odd or even as the functions are."""
+    parities = {f % 2 for f in functions}
+    return [number for number in NUMBERS if number % 2 in parities]
 
 
 def formula(number: int, dim: int) -> tuple[str, dict[str, Any]]:
@@ -148,7 +159,8 @@ def outcome_of(case: Case, name: str) -> dict[str, Any]:
     seed = 100 * case.instance
     long = case.suite.startswith("long")
     evaluations = min(case.budget, LONGEST.get(name, case.budget)) if long else case.budget
-    problem = make_problem(case.problem, **{"seed": seed, **case.options})
+    make: Callable[..., Problem] = training if case.problem == "training" else partial(make_problem, case.problem)
+    problem = make(**{"seed": seed, **case.options})
     sign = -1.0 if problem.direction == "maximize" else 1.0
     method = method_named(name)
     opt = Optimizer(problem.space, method=method, direction=problem.direction, budget=case.budget, seed=seed)
@@ -188,7 +200,7 @@ def run_jobs(jobs: Sequence[tuple[Case, str]], out: Path, processes: int, minute
     out.parent.mkdir(parents=True, exist_ok=True)
     there = {key_of(row) for row in rows_of(out)}
     missing = [job for job in jobs if (job[0].suite, job[0].family, job[0].instance, job[1]) not in there]
-    work = functools.partial(run_case, out, time.time() + 60 * minutes)
+    work = partial(run_case, out, time.time() + 60 * minutes)
     with tqdm(total=len(missing), unit="run", mininterval=5.0) as bar:
 
         def lose(job: tuple[Case, str], why: str, steps: int) -> None:

@@ -4,8 +4,8 @@ At every ask a table (`table.py`) decides from the space, the budget and the his
 
     the model        up to 20 parameters: one exact Gaussian process (`model.py`)
     gp-ei            beyond that: one Gaussian process with expected improvement
-    the evolution    many evaluations: CMA-ES with restarts, which learns from all values (`evolution.py`); without a
-                     budget it takes ever more of the asks, beginning with the 101st
+    the evolution    many evaluations: CMA-ES with restarts, which learns from all values (`evolution.py`); with a
+                     budget above 300, and without one, it takes ever more of the asks
 
 All parts are given the same history and are functions of it, so `auto` is one too, and `why` names each change and the
 value that brought it.
@@ -37,7 +37,6 @@ import numpy as np
 
 from regretless.auto import table
 from regretless.auto.evolution import Evolution
-from regretless.auto.exact import only_lines
 from regretless.auto.model import Model
 from regretless.basics.streams import Draws
 from regretless.certificate import Certificate
@@ -83,7 +82,7 @@ class Auto(Method):
     def uses_outside(self, history: History) -> bool:
         """The evolution alone does not."""
         s = self._situation(history, self.cube)
-        return not (s.long and (s.wide or s.several))
+        return not (s.long and s.several)
 
     def warm(self, history: History) -> State:
         return self._answering(history).warm(history)
@@ -123,13 +122,10 @@ class Auto(Method):
     def _situation(self, history: History, cube: Cube, step: int = 0) -> table.Situation:
         """What the table decides by, for an ask in a part of the cube."""
         if history.objectives > 1:
-            return replace(
-                self._run, several=True, values=len(history), evaluations=history.evaluations, step=step,
-                lines=only_lines(cube),
-            )  # fmt: skip
+            return replace(self._run, several=True, values=len(history), evaluations=history.evaluations, step=step)
         evidence = self._model.evidence(history)
         return replace(
-            self._run, lines=only_lines(cube), weighed=history.n_sides > 0, stated=self._model.states_noise(history),
+            self._run, weighed=history.n_sides > 0, stated=self._model.states_noise(history),
             noisy_at=evidence.noisy_at, exact_at=evidence.exact_at, told=evidence.told,
             values=len(history), evaluations=history.evaluations, step=step,
         )  # fmt: skip

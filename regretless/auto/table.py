@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from regretless.auto.exact import has_steps, is_many
+from regretless.auto.exact import has_steps, is_many, only_lines
 from regretless.models.gp.design import design_size
 from regretless.space import Cube
 
@@ -22,16 +22,20 @@ FRONT_MODEL, FRONT_EVOLUTION = "gp-ehvi", "sms-emoa"
 
 MODEL_UP_TO = 20  # parameters that the model is taken for; beyond them `gp-ei` searches (docs/lab/auto.md)
 LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
-HANDED_AT = 1000  # values after which the evolution takes over whatever they show; the model then asks in 0.1 s
-PLANNED_ALONE = 300  # the largest budget that is the model's alone where the values show no noise
+HANDED_AT = 1000  # values after which the evolution takes over in runs of smaller budgets; the model then asks in 0.1 s
+PLANNED_ALONE = 300  # the largest budget that is the model's alone
 SHARES = ((1, 1), (2, 2), (4, 4), (6, 8))
 """In larger budgets, and without one: up to so many times the asks that the model has alone, each so many-th ask is
 its, the others are CMA-ES's. The values are no worse than those of the model alone, after 500 they are better, and asks
 take a third of the time (docs/lab/auto.md)."""
 ALONE = {PLANNED_ALONE: 300.0, LONG: 100.0, 10_000: 0.0}
 """How many asks the model has alone, by the budget; between these a line over the logarithm of the budget, so that no
-budget costs much more or less than the next one."""
-ALONE_UNPLANNED = 100  # the same without a budget
+budget costs much more or less than the next one. Without a budget a run is taken for the longest that is not long."""
+ALONE_ROUGH = {LONG: 300.0, 10_000: 0.0}
+"""The same with whole numbers, steps, choices or regions, and where noise is certain by then: there the evolution
+learns less, and in turns from the 101st ask on it missed spheres of whole numbers (docs/lab/auto.md)."""
+ALONE_WIDE = {LONG: 600.0, 10_000: 0.0}
+"""The same with more parameters than the model is taken for: turns lose a decade there (docs/lab/auto.md)."""
 TURNS_END = 600  # evaluations after which the evolution has all asks: fits to more values take long
 FRONT_LONG = 600
 """With several objectives, the evaluations from which the evolution goes on: the model's asks then take 0.1 s."""
@@ -42,7 +46,7 @@ longer than TPE's, and their values are no better (docs/lab/auto.md)."""
 
 @dataclass(frozen=True)
 class Situation:
-    """What the table decides by. The first five entries are the run's, the others those of one history and one ask."""
+    """What the table decides by. The first six entries are the run's, the others those of one history and one ask."""
 
     dim: int
     """The number of coordinates."""
@@ -52,11 +56,11 @@ class Situation:
     """Whether some of them are whole numbers or steps."""
     many: bool
     """Whether they are many, or a tree (`is_many`)."""
+    lines: bool
+    """Whether every point of the cube is legal."""
     budget: int | None
     several: bool = False
     """Whether there are several objectives."""
-    lines: bool = False
-    """Whether every point of the cube is legal, at this ask."""
     weighed: bool = False
     """Whether constraints or costs come with the values; the model alone learns them."""
     stated: bool = False
@@ -76,7 +80,7 @@ class Situation:
     @classmethod
     def of(cls, cube: Cube, budget: int | None) -> "Situation":
         """The beginning of a run."""
-        return cls(cube.dim, cube.widest, has_steps(cube), is_many(cube), budget)
+        return cls(cube.dim, cube.widest, has_steps(cube), is_many(cube), only_lines(cube), budget)
 
     @property
     def long(self) -> bool:
@@ -89,27 +93,27 @@ class Situation:
         return self.widest > MODEL_UP_TO and not self.weighed
 
     @property
+    def model(self) -> str:
+        """The part that is a model."""
+        return FRONT_MODEL if self.several else WIDE if self.wide else MODEL
+
+    @property
     def shared(self) -> bool:
-        """Whether the model and the evolution take turns, unless the values show noise."""
-        planned = self.budget is not None and not PLANNED_ALONE < self.budget <= LONG
-        return not planned and self.lines and not (self.wide or self.weighed or self.stated)
+        """Whether the model and the evolution take turns."""
+        return (self.budget is None or PLANNED_ALONE < self.budget <= LONG) and not self.weighed
 
     @property
     def alone(self) -> int:
         """How many asks the model has alone, before the evolution takes turns."""
-        if self.budget is None:
-            return ALONE_UNPLANNED
-        return round(float(np.interp(math.log(self.budget), [math.log(b) for b in ALONE], list(ALONE.values()))))
+        budget = LONG if self.budget is None else self.budget
+        smooth = asks_alone(budget, ALONE)
+        noisy = self.stated or (self.noisy_at is not None and self.noisy_at <= smooth)
+        return asks_alone(budget, ALONE_WIDE if self.wide else ALONE_ROUGH if noisy or not self.lines else ALONE)
 
     @property
     def shared_until(self) -> int:
         """The evaluations up to which the model and the evolution take turns."""
         return min(SHARES[-1][0] * self.alone, TURNS_END)
-
-    @property
-    def without_noise(self) -> int:
-        """The evaluations before noise became certain."""
-        return self.evaluations if self.noisy_at is None else self.noisy_at - 1
 
     @property
     def shown(self) -> int:
@@ -124,12 +128,8 @@ class Situation:
     @property
     def shown_without_model(self) -> bool:
         """Whether it was shown where no model of all values is searched."""
-        return self.shown > 0 and (self.long or self.wide or self.shown >= HANDED_AT)
-
-    @property
-    def shown_in_turns(self) -> bool:
-        """Whether it was shown while the model and the evolution took turns."""
-        return self.shared and self.shown > self.alone and not self.shown_without_model
+        alone = self.shared_until if self.shared else HANDED_AT
+        return self.shown > 0 and (self.long or self.wide or self.shown >= alone)
 
 
 @dataclass(frozen=True)
@@ -151,18 +151,23 @@ class Row:
     """Which of the two are counted."""
 
 
+def asks_alone(budget: int, asks: dict[int, float]) -> int:
+    """How many asks the model has alone, on a line over the logarithm of the budget between those given."""
+    return round(float(np.interp(math.log(budget), [math.log(b) for b in asks], list(asks.values()))))
+
+
 def turn_when_long(s: Situation) -> int:
     """In a long run the model proposes the design, and then now and then a point."""
-    if s.wide:
-        return 0
     if s.evaluations < design_size(s.dim, s.budget):
         return 1
     return turn_when_shared(s) or (TURNS if s.evaluations < TURNS_UNTIL else 0)
 
 
 def turn_when_shared(s: Situation) -> int:
-    """The evolution proposes ever more of the points."""
-    return next((every for times, every in SHARES if s.evaluations < times * s.alone), 0)
+    """The evolution proposes ever more of the points, and in the end all."""
+    if s.evaluations >= s.shared_until:
+        return 0
+    return next(every for times, every in SHARES if s.evaluations < times * s.alone)
 
 
 SEVERAL = (
@@ -213,18 +218,17 @@ BEGINNING = (
 
 CHANGES = (
     Row(
-        lambda s: s.shared and s.without_noise >= s.alone, MODEL, turn=turn_when_shared,
+        lambda s: s.shared and s.evaluations >= s.alone, MODEL, turn=turn_when_shared,
         at=lambda s: s.alone, of="evaluation",
         why="CMA-ES takes turns with the model, whose asks become long",
     ),
     Row(
-        lambda s: s.shared and s.without_noise >= s.shared_until, EVOLUTION,
+        lambda s: s.shared and s.evaluations >= s.shared_until, EVOLUTION,
         at=lambda s: s.shared_until, of="evaluation",
         why="asks of a model would take long, so CMA-ES goes on",
     ),
     Row(
-        lambda s: s.values >= HANDED_AT and not (s.weighed or s.long)
-        and not (s.shared and s.without_noise >= HANDED_AT), EVOLUTION,
+        lambda s: s.values >= HANDED_AT and not (s.shared or s.weighed or s.long), EVOLUTION,
         at=lambda s: HANDED_AT,
         why="asks of a model would take long, so CMA-ES goes on",
     ),
@@ -239,12 +243,7 @@ CHANGES = (
         why="{s.found}, so the best value may be luck",
     ),
     Row(
-        lambda s: s.shown_in_turns, MODEL,
-        at=lambda s: s.shown,
-        why="{s.found}, so evaluations go where they tell most about the best, and the model alone chooses them again",
-    ),
-    Row(
-        lambda s: s.shown > 0 and not (s.shown_without_model or s.shown_in_turns), MODEL,
+        lambda s: s.shown > 0 and not s.shown_without_model, None,
         at=lambda s: s.shown,
         why="{s.found}, so evaluations go where they tell most about the best",
     ),
@@ -274,13 +273,14 @@ def proposer(s: Situation) -> str:
     if row.turn is None:
         return str(row.part)
     every = row.turn(s)
-    model, evolution = (FRONT_MODEL, FRONT_EVOLUTION) if s.several else (MODEL, EVOLUTION)
-    return model if every and s.step % every == 0 else evolution
+    evolution = FRONT_EVOLUTION if s.several else EVOLUTION
+    return s.model if every and s.step % every == 0 else evolution
 
 
 def answerer(s: Situation) -> str:
     """The part that recommends and certifies: the one that leads when values alone are counted."""
-    return str(leader(replace(s, evaluations=s.values)).part)
+    part = leader(replace(s, evaluations=s.values)).part
+    return s.model if part == MODEL else str(part)
 
 
 def explained(s: Situation) -> str:

@@ -63,9 +63,10 @@ def test_beyond_the_model_s_dimensions_it_is_gp_ei() -> None:
 
 
 def test_what_the_evolution_cannot_use_of_earlier_evaluations_is_said() -> None:
-    before = [({f"x{i}": 12.0 for i in range(22)}, 1.0), ({f"x{i}": 2.0 for i in range(22)}, 2.0)]
-    assert Optimizer([(-3.0, 11.0)] * 22, budget=60, seed=0).learn(before) == 2
-    opt = Optimizer([(-3.0, 11.0)] * 22, budget=10_000, seed=0)
+    before = [({"x0": 12.0, "x1": 1.0}, (1.0, 2.0)), ({"x0": 2.0, "x1": 0.0}, (2.0, 1.0))]
+    space, objectives = [(-3.0, 11.0)] * 2, ("a", "b")
+    assert Optimizer(space, budget=60, seed=0, objectives=objectives).learn(before) == 2
+    opt = Optimizer(space, budget=10_000, seed=0, objectives=objectives)
     with pytest.warns(RuntimeWarning, match="1 earlier evaluations were left out: outside the ranges"):
         opt.learn(before)
 
@@ -352,7 +353,7 @@ def test_no_leap_is_taken_where_no_quadratic_can_be_right(what: str) -> None:
 
 def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
     """First in turns with the model, then alone; a state taken between two turns goes on with the same points."""
-    monkeypatch.setattr(table, "ALONE_UNPLANNED", 15)
+    monkeypatch.setattr(table, "ALONE", {table.LONG: 15})
     monkeypatch.setattr(table, "TURNS_END", 20)
     loop, strategy = begun(3, 4), CLASSICS["cma-es"].build(3, seed=4)
     run(loop, 14)
@@ -367,14 +368,14 @@ def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
     assert "after 15 evaluations: CMA-ES takes turns with the model" in why(loop)
     assert "after 20 evaluations: asks of a model would take long" in why(loop)
     loop.tell(loop.history.X[:1], [1.0])
-    words = "so evaluations go where they tell most about the best, and the model alone chooses them again"
+    words = "so the best value may be luck"
     assert why(loop).endswith(f"after {len(loop.history)} values: a setting gave two different values, {words}")
     assert "after 15 evaluations: CMA-ES takes turns with the model" in why(loop), "what was stays said"
-    assert not same_proposals(loop, strategy, 21)
+    assert same_proposals(loop, strategy, 21)
 
 
 def test_noise_that_shows_once_the_evolution_is_alone_changes_nothing_but_the_recommendation(monkeypatch) -> None:
-    monkeypatch.setattr(table, "ALONE_UNPLANNED", 4)
+    monkeypatch.setattr(table, "ALONE", {table.LONG: 4})
     monkeypatch.setattr(table, "TURNS_END", 8)
     monkeypatch.setattr(table, "HANDED_AT", 10)
     loop = begun(2, 4)
@@ -386,7 +387,7 @@ def test_noise_that_shows_once_the_evolution_is_alone_changes_nothing_but_the_re
 
 
 def test_failures_count_for_the_turns_of_the_evolution_and_that_is_said(monkeypatch) -> None:
-    monkeypatch.setattr(table, "ALONE_UNPLANNED", 15)
+    monkeypatch.setattr(table, "ALONE", {table.LONG: 15})
     monkeypatch.setattr(table, "TURNS_END", 20)
     loop = begun(3, 4)
     for step in range(16):
@@ -444,16 +445,35 @@ def test_constraints_are_learnt_and_kept_in_every_run(dim: int, budget: int | No
     assert loop.recommend()[0] <= 0.4
 
 
-@pytest.mark.parametrize("what", ["steps", "noise"])
-def test_without_a_budget_steps_and_noise_keep_the_model(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "ALONE_UNPLANNED", 2)
-    monkeypatch.setattr(table, "TURNS_END", 5)
-    cube = Space({"n": Int(3, 40), "lr": Float(1e-5, 1e-1, log=True)}).cube() if what == "steps" else 2
+@pytest.mark.parametrize("what", ["steps", "noise", "many parameters"])
+def test_without_a_budget_the_evolution_takes_over_from_every_model(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In turns and then alone; all of these give the model more asks alone."""
+    for name, asks in {"ALONE": 5, "ALONE_ROUGH": 8, "ALONE_WIDE": 12}.items():
+        monkeypatch.setattr(table, name, {table.LONG: asks})
+    monkeypatch.setattr(table, "TURNS_END", 12)
+    steps = Space({"n": Int(3, 40), "lr": Float(1e-5, 1e-1, log=True)}).cube()
+    cube = {"steps": steps, "noise": 2, "many parameters": 24}[what]
     noisy = True if what == "noise" else None
-    loop = begun(cube, 4, noisy=noisy)
-    run(loop, 12)
-    assert same_proposals(loop, Model(cube, seed=4, budget=None, noisy=noisy), 13)
+    loop, strategy = begun(cube, 4, noisy=noisy), CLASSICS["cma-es"].build(cube, seed=4)
+    run(loop, 7)
+    assert "CMA-ES" not in why(loop)
+    run(loop, 1)
+    assert not same_proposals(loop, strategy, 8)
+    assert same_proposals(loop, strategy, 9) == (what != "many parameters")
+    run(loop, 4)
+    assert all(same_proposals(loop, strategy, step) for step in (12, 13))
+    assert "after 12 evaluations: asks of a model would take long, so CMA-ES goes on" in why(loop)
     assert loop.recommend() in loop.history.X
+
+
+def test_noise_that_shows_in_the_turns_leaves_them_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "ALONE", {table.LONG: 5})
+    loop, strategy = begun(2, 4), CLASSICS["cma-es"].build(2, seed=4)
+    run(loop, 6)
+    loop.tell(loop.history.X[:1], [1.0])
+    assert {same_proposals(loop, strategy, step) for step in (6, 7)} == {True, False}
+    assert "after 5 evaluations: CMA-ES takes turns" in why(loop)
+    assert why(loop).endswith("so evaluations go where they tell most about the best")
 
 
 def test_the_recommendation_of_many_noisy_values_is_not_the_luckiest() -> None:

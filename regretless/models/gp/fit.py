@@ -27,7 +27,7 @@ from regretless.space.parameters import Array
 NOISE_BOUNDS = (1e-8, 10.0)  # relative noise: below, factors of near-duplicates lose all digits; above, all is noise
 QUADRATIC_BOUNDS = (1e-6, 1e4)  # the weight of the trend: below, it is none; above, the process beside it is none
 SIGNAL_BOUNDS = (1e-3, 1e4)  # the signal variance of standardised values, 1 a priori
-MANY = 400  # with more values the starts of a fresh fit are compared on this many, because a fit costs their cube
+MANY = 128  # with more values the starts of a fresh fit are compared on this many, because a fit costs their cube
 WALL = 1e25  # the value of a theta whose covariance cannot be factorised: larger than any other, and finite
 START_SHIFTS = (0.0, -1.5, 1.0)  # the starts of a fresh fit, off the prior's centre of the log length-scales (sd 1)
 

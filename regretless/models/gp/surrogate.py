@@ -22,7 +22,7 @@ import numpy as np
 from regretless.basics.options import in_range
 from regretless.basics.statefile import State
 from regretless.history import LARGEST
-from regretless.models.gp.fit import MANY, Prior, fit
+from regretless.models.gp.fit import Prior, fit
 from regretless.models.gp.frame import turn_axes
 from regretless.models.gp.kernels import Hyper, KernelKind, kernel_of
 from regretless.models.gp.posterior import GP, Factor, in_units_of, relative_noise
@@ -30,10 +30,10 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/lab/gp-engine.md), more need too much data
-FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
-MOST_FITTED = 800
+MOST_FITTED = 200
 """The most values a fit takes, spread evenly over the history: more of them move the hyper-parameters little and cost
-their cube. Every fit beyond is fresh, so that a replay needs one."""
+their cube, so that one ask would take ten times the others (docs/lab/gp-engine.md). Every fit beyond is fresh, so that
+a replay needs one."""
 GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/lab)
 MOST_VALUES = 2**40  # no memory holds a history of so many values
 SURPRISE = 3.0  # sds from its prediction at which a value says that the fit before it was wrong (docs/lab/spaces.md)
@@ -52,8 +52,8 @@ def scheduled(n: int) -> tuple[int, int]:
 
 def is_fresh(k: int) -> bool:
     """Whether scheduled fit k knows nothing of those before it."""
-    # 10: every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
-    return SIZES[k] > MOST_FITTED or k % (10 if SIZES[k] <= MANY else FRESH_EVERY_LATE) == 0
+    # 10: every tenth scheduled fit starts afresh; it costs up to five warm ones
+    return SIZES[k] > MOST_FITTED or k % 10 == 0
 
 
 def agreeing_values(a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]) -> int:
