@@ -27,8 +27,8 @@ def surplus(fan: Mapping[int, Forecast], per_unit: float, per_trial: float) -> f
 def until_unlikely(fan: Mapping[int, Forecast], trials: int, gain: float, chance: float) -> int | None:
     """About how many trials from now so many further ones gain less than `gain` with this chance; None: more than were
     looked at."""
-    likely = _between({m: f.quantile(chance) for m, f in fan.items()})
-    for later in range(FURTHEST - trials + 1):
+    likely = _between({m: f.quantile(chance) for m, f in fan.items() if not f.unknown})
+    for later in range(max(m for m, f in fan.items() if not f.unknown) - trials + 1):
         if likely(later + trials) - likely(later) < gain:
             return later
     return None

@@ -26,6 +26,7 @@ from regretless.basics.threads import threads_for
 from regretless.history import History
 from regretless.models.gp.surrogate import Surrogate
 from regretless.outlook.forecast import USUAL, Forecast, Forecaster, nothing_known
+from regretless.outlook.front_growth import front_forecasts
 from regretless.outlook.progress import Seen, features, levels, own_model, posterior_of, reach
 from regretless.space import Cube
 from regretless.task import Task
@@ -118,8 +119,7 @@ class Forecasts:
     def outlook(self, history: History, trials: Sequence[int], *, noisy: bool, task: Task) -> tuple[Outlook, ...]:
         """The outlook for each number of further trials."""
         if task.several:
-            why = "this run has several objectives, and forecasts speak of one"
-            return tuple(Outlook(None, task.direction, nothing_known(m, why)) for m in trials)
+            return tuple(Outlook(None, task.direction, f) for f in front_forecasts(history, trials, noisy=noisy))
         with threads_for(model_free=False):
             if noisy != self._noisy or not history.extends(self._history):
                 self._forget(noisy=noisy)

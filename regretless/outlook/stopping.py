@@ -333,6 +333,8 @@ class StopWhen(StopRule):
             with probability `chance`.
         in_trials: how many trials are looked ahead; 20 unless said otherwise.
         chance: the probability with which the gain must be below; 0.9 unless said otherwise.
+        hypervolume_below: the same for the front of several objectives: the next `in_trials` trials add less than this
+            share of the hypervolume, such as 0.01, with probability `chance`.
         below_noise: the same with the measurement error of the values in place of `gain_below`; it never holds while
             the values show no noise.
         no_improvement: so many trials in a row, failed ones included, have not improved the best value or, with several
@@ -348,6 +350,7 @@ class StopWhen(StopRule):
         self,
         *,
         gain_below: float | None = None,
+        hypervolume_below: float | None = None,
         in_trials: int | None = None,
         chance: float | None = None,
         below_noise: bool = False,
@@ -357,21 +360,30 @@ class StopWhen(StopRule):
         cost: float | None = None,
     ) -> None:
         plain = {"no_improvement": no_improvement, "target": target, "seconds": seconds, "cost": cost}
-        looks = gain_below is not None or below_noise
+        looks = gain_below is not None or hypervolume_below is not None or below_noise
         if not looks and (in_trials, chance) != (None, None):
-            raise ValueError("in_trials= and chance= belong to gain_below= or below_noise=True; give one of those")
+            raise ValueError(
+                "in_trials= and chance= belong to gain_below=, hypervolume_below= or below_noise=True; give one of those"
+            )
         if not looks and all(value is None for value in plain.values()):
-            raise ValueError(f"StopWhen needs at least one of gain_below=, below_noise=True, {'=, '.join(plain)}=")
-        in_range("(0, inf) or None", gain_below=gain_below)
+            names = f"gain_below=, hypervolume_below=, below_noise=True, {'=, '.join(plain)}="
+            raise ValueError(f"StopWhen needs at least one of {names}")
+        in_range("(0, inf) or None", gain_below=gain_below, hypervolume_below=hypervolume_below)
         whole_number(also=(None,), in_trials=in_trials, no_improvement=no_improvement)
         in_range("(0, 1) or None", chance=chance)
         in_range("(-inf, inf) or None", target=target)
         in_range("(0, inf] or None", seconds=seconds)
         in_range("(0, inf) or None", cost=cost)
-        self.gain_below, self.below_noise = gain_below, below_noise
+        self.gain_below, self.below_noise, self.hypervolume_below = gain_below, below_noise, hypervolume_below
         self.in_trials, self.chance = in_trials or USUAL_TRIALS, chance or USUAL_CHANCE
         self.no_improvement, self.target, self.seconds, self.cost = no_improvement, target, seconds, cost
-        given = {"gain_below": gain_below, "in_trials": in_trials, "chance": chance, "below_noise": below_noise or None}
+        given = {
+            "gain_below": gain_below,
+            "hypervolume_below": hypervolume_below,
+            "in_trials": in_trials,
+            "chance": chance,
+            "below_noise": below_noise or None,
+        }
         self._given = {name: value for name, value in (given | plain).items() if value is not None}
         self._fan: dict[int, Forecast] = {}
         """The forecasts that the rule last looked at."""
@@ -383,6 +395,10 @@ class StopWhen(StopRule):
     def of_one(self) -> str:
         named = [name for name in ("gain_below", "below_noise", "target") if name in self._given]
         return f"StopWhen({named[0]}=...)" if named else ""
+
+    @property
+    def of_several(self) -> str:
+        return "" if self.hypervolume_below is None else "StopWhen(hypervolume_below=...)"
 
     def __repr__(self) -> str:
         return f"StopWhen({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
@@ -425,7 +441,7 @@ class StopWhen(StopRule):
 
     def _small_gain(self, run: RunView) -> list[str]:
         """What the forecast gives as reasons to stop."""
-        if self.gain_below is None and not self.below_noise:
+        if self.gain_below is None and self.hypervolume_below is None and not self.below_noise:
             return []
         numbers = sorted({*going_on.HORIZONS, self.in_trials})
         self._fan = {o.forecast.trials: o.forecast for o in run.outlooks(numbers)}
@@ -440,6 +456,8 @@ class StopWhen(StopRule):
         """The gains that are too small to go on for, and what they are."""
         noise = forecast.noise if self.below_noise else None
         asked = [(self.gain_below, "")] if self.gain_below is not None else []
+        share = self.hypervolume_below
+        asked += [(share, " of the hypervolume")] if share is not None else []
         return [*asked, *([(noise, " (the measurement error)")] if noise else [])]
 
     def _paid(self, ended: Sequence[Evaluated]) -> float:

@@ -153,9 +153,3 @@ def test_a_front_that_stands_still_ends_a_run() -> None:
     covered = [any((other >= y).all() for other in told[:i]) for i, y in enumerate(told)]
     assert all(covered[-7:])
     assert not covered[-8]
-
-
-def test_forecasts_of_one_objective_say_nothing_of_several() -> None:
-    opt = asked(20)
-    assert "this run has several objectives" in str(opt.outlook)
-    assert opt.outlook.forecast.unknown
