@@ -19,11 +19,11 @@ class Certificate:
     rests on `probes` independent uniform draws and on nothing else (`regretless.outlook.probes`); None: not certified,
     and `share_reason` says why.
 
-    The gap: f* - f(recommended) <= gap. `lower` and `upper` bracket the optimal value f*. `kind` is "theory" (the
-    bounds follow from stated, known constants, and hold with probability at least 1 - delta; `certain`: without any
-    exception), "fitted" (the model was fitted to the data; how often that holds is an empirical fact, measured and
-    published in the docs) or "none": not certified, and `reason` says why. Values are in the caller's units; in a
-    minimisation `lower <= f* <= upper` still brackets the optimum.
+    The gap: f* - f(recommended) <= gap. `lower` and `upper` bracket the optimal value f*. `kind` is "theory", "fitted"
+    or "none". "theory": the bounds follow from stated, known constants, and hold with probability at least 1 - delta
+    (`certain`: without any exception). "fitted": the model was fitted to the data; how often the bounds hold was
+    measured and is published in the docs. "none": not certified, and `reason` says why. Values are in the caller's
+    units; in a minimisation `lower <= f* <= upper` still brackets the optimum.
     """
 
     gap: float
@@ -61,8 +61,8 @@ class Certificate:
         return self if sign > 0 else replace(self, lower=-self.upper, upper=-self.lower)
 
     def below(self, top: float, value: float | None, why: str) -> Certificate:
-        """The same statement about a maximisation in which no value lies above `top`, for the reason `why`; value: that
-        of the recommended setting, where it is known without noise."""
+        """The certificate with an upper limit: no value exceeds `top`, and `why` says how that is known. value: the
+        noise-free value of the recommended setting, None where it is not known."""
         if value is not None and (not self.certified or top - value <= self.gap):
             gap = max(top - value, 0.0)
             sure = replace(self, kind="theory", certain=True, assumptions=(why,), reason="")

@@ -18,9 +18,9 @@ CERTIFIED_UP_TO = 10
 def choose_method(
     space: Space, *, certify: bool = False, weighed: bool = False, several: bool = False
 ) -> tuple[Recipe, str]:
-    """The recipe that "auto" means for a space, and the reason in one sentence; `certify` when the run is to end by its
-    certificate, which needs evaluations that no search would make; `weighed` when constraints or costs are told;
-    `several` when there are several objectives."""
+    """The recipe that "auto" means for a space, and the reason in one sentence. `certify`: the run is to end by its
+    certificate, which needs evaluations that no search would make. `weighed`: constraints or costs are told. `several`:
+    there are several objectives."""
     dim = len(space)
     if several and weighed:
         return CLASSICS["gp-ehvi"], "several objectives, constraints or costs: the gain of the front is weighed by both"

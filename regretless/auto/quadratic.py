@@ -20,8 +20,8 @@ def coefficients(dim: int) -> int:
 
 
 def quadratic_step(X: Array, y: Array, *, must_fit: bool = False) -> Array | None:
-    """The maximum, d, of the quadratic fitted to values y (n) at X (n x d) around the best, within the unit cube; None
-    while there are too few values to determine it or, where it `must_fit`, while they do not lie on a quadratic."""
+    """The maximum, d, of the quadratic fitted to values y (n) at X (n x d) around the best, within the unit cube. None
+    while there are too few values to determine it. Where it `must_fit`, None also while they do not lie on one."""
     n, d = X.shape
     count = coefficients(d)
     if n < (PER_COEFFICIENT * count if must_fit else count + d):

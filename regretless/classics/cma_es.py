@@ -37,9 +37,6 @@ from regretless.space.parameters import Array
 
 SIGMA = 0.3  # the first step size, as a share of the cube's edge: a third of the range, as the tutorial advises
 CONDITION = 1e14  # a covariance beyond this condition number has lost its digits (tutorial, App. B.3)
-MOST_GENERATIONS = (100, 50)
-"""A search has had its time after a + b (d + 3)^2 / sqrt(lambda) generations (GECCO 2009, MaxIter): without
-an end one crept along a ridge for 90,000 evaluations (docs/lab/auto.md)."""
 TINY = 1e-300  # keeps a logarithm or a quotient of zeros defined
 
 
@@ -205,7 +202,8 @@ class Search:
         window = int(120 + 30 * d / self.population)
         stale = g >= window and np.median(self._best[-20:]) <= np.median(self._best[-window : -window + 20])
         shape = float(self.scales.max() / self.scales.min()) ** 2
-        most = MOST_GENERATIONS[0] + MOST_GENERATIONS[1] * (d + 3) ** 2 / math.sqrt(self.population)
+        # 100, 50: MaxIter of GECCO 2009; a search without such an end can creep along a ridge (docs/lab/auto.md)
+        most = 100 + 50 * (d + 3) ** 2 / math.sqrt(self.population)
         # 1e-11: a search whose largest standard deviation is below this has converged; the tutorial's TolX
         return bool(flat or stale or g >= most or self.sigma * float(self.scales.max()) < 1e-11 or shape > CONDITION)
 

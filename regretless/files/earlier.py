@@ -1,10 +1,9 @@
 """What was evaluated before: earlier runs, studies and tables as settings with values, and their places in a space.
 
-Sources are a `Result` or the file of its `to_json`, an `Optimizer`, the file of a checkpoint, a CSV with a column per
-parameter and one called "value", or one per objective where there are several (also that of an Optuna
-`trials_dataframe`), an Optuna study, the URL of an Optuna storage, or (setting, value) pairs. Their ranges may differ
-from the space's: a number outside has a place beyond the end of its axis, where a model can use it and nothing is
-proposed.
+Sources are a `Result` or the file of its `to_json`, an `Optimizer`, the file of a checkpoint, an Optuna study, the URL
+of an Optuna storage, and (setting, value) pairs. A CSV is one too, also that of an Optuna `trials_dataframe`: it has a
+column per parameter and one called "value", or one per objective where there are several. Their ranges may differ from
+the space's: a number outside has a place beyond the end of its axis, where a model can use it and nothing is proposed.
 """
 
 from __future__ import annotations

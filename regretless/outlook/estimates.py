@@ -240,8 +240,8 @@ class Estimates:
 
     @functools.cached_property
     def bend(self) -> tuple[float, float]:
-        """c and s of the module's text, in the unit of the values. s is the reach of the best value over the median or,
-        where most values of a run lie close to the best one, a third of that over the worst tenth."""
+        """c and s of the module's text, in the unit of the values. s is the reach of the best value over the median.
+        Where most values of a run lie close to the best one, it is a third of the reach over the worst tenth."""
         low, middle, top = np.quantile(self.y, [0.1, 0.5, 1.0]).tolist()
         return middle, max(top - middle, (top - low) / 3.0)
 

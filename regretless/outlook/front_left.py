@@ -9,8 +9,8 @@ all objectives, V the share that the final front leaves, and Z_i whether probe i
 1. Probe i is drawn uniformly and independently of all that was known then, so P(Z_i = 1 | what was known) = V_i. A
    front only moves outwards, so V_i >= V: what extends the final front extends every earlier one.
 2. Hence the Z_i can be written as Z_i = [U_i < V_i] >= [U_i < V] with independent uniform U_i. For a fixed s and k:
-   V > s and sum of Z_i <= k together imply that at most k of the U_i are below s, so their probability is at most
-   P(Bin(m, s) <= k), which is delta_k at the limit s_k of Clopper and Pearson.
+   V > s and sum of Z_i <= k imply that at most k of the U_i are below s. So their probability is at most P(Bin(m, s) <=
+   k), which is delta_k at the limit s_k of Clopper and Pearson.
 3. Which k it will be is known only afterwards; the statement holds at all k at once when the delta_k add up to delta.
    Here delta_k = delta / 2^(k+1).
 4. Early probes extend an early front and say little, so the first quarter of them is not counted; which these are

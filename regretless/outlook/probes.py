@@ -12,16 +12,16 @@ and let m probes be drawn.
    probability s or more; so P(S(best probe) > s) <= (1 - s)^m, which is delta for s = 1 - delta^(1/m). Ties and
    plateaus change nothing. The recommended setting is at least as good as the best probe, whoever found it, so its S
    is no larger.
-2. k probes that may be better. At most k probes beat a value v exactly when v is at least as good as the (k+1)-th
-   best probe, and by the argument of 1 that one leaves more than s with probability at most P(Bin(m, s) <= k). So the
-   limit of Clopper and Pearson, P(Bin(m, s_k) <= k) = delta_k, holds for every value that at most k probes beat,
-   however it was chosen. Which k it will be is known only afterwards; the statement is therefore true at all k at
-   once when the delta_k add up to delta. Here delta_k = delta / 2^(k+1).
-3. Failures alone. Without noise, and in a run that never had two trials under way, only failed probes count as
-   possibly better, and no spending is needed: given which probes failed, the others are independent draws from where
+2. k probes that may be better. If at most k probes beat a value v, then v is at least as good as the (k+1)-th best
+   probe, and the other way round. By the argument of 1, S of that probe is larger than s with probability at most
+   P(Bin(m, s) <= k). So the limit s_k of Clopper and Pearson, P(Bin(m, s_k) <= k) = delta_k, holds for every value
+   that at most k probes beat, however the value was chosen. Which k it will be is known only afterwards. The statement
+   is therefore made for all k at once, with delta_k = delta / 2^(k+1), which add up to delta.
+3. Failures alone. Without noise, and in a run that never had two trials under way, only failed probes count as possibly
+   better, and no spending is needed. For given which probes failed, the others are independent draws from where
    evaluations succeed, and (1 - s_k)^(m - k) <= P(Bin(m, s_k) <= k). So delta_k = delta is right, for the share of
-   settings whose evaluation returns a better value. In a run with several trials at once how many probes are pending
-   at the look is left to chance, also when it is none; there 2 applies.
+   settings whose evaluation returns a better value. In a run with several trials at once how many probes are pending at
+   the look is left to chance, also when it is none; there 2 applies.
 4. A draw that repeats a known setting (spaces of few cells) counts with the value known there, and its trial goes to
    the method. The draws that count are those of all probe steps, so they stay independent; an evaluation would only
    have repeated the value.
@@ -65,8 +65,8 @@ FIRST_LOOK, NEXT_LOOK = 4, 1.5
 """The probes with which the statement for any time begins, and the factor from one number of probes to the next. With
 fewer than four the share is above a half; factors from 1.3 to 2 are level in the middle of a step."""
 FOR_THE_ASKED = 0.8
-"""The part of delta that is spent on the share that a rule asks for; the rest is for the shares that certificates name
-at other moments. With 0.8 a share of 5 % needs 4 probes more than with all of delta."""
+"""A rule that asks for a share spends this part of delta on it. Certificates name shares at other moments too, and they
+spend the rest. With 0.8 a share of 5 % needs 4 probes more than with all of delta."""
 NO_NEWS = 0.99
 """Larger shares are not certified: rounded up, they would read that at most 100 % of the space is better."""
 NOT_ASKED = "no probes were asked for; with probes=0.2 every fifth trial is an independent uniform draw"

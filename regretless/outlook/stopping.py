@@ -186,16 +186,22 @@ class GapBelow(StopRule):
         minimize(train, space, trials=200, stop=GapBelow(0.01))
         study.optimize(objective, n_trials=200, callbacks=[GapBelow(0.01)])   # with regretless.Sampler as the sampler
 
-    It looks after every `every`-th evaluation. What is proven holds with probability 1 - delta for the whole run,
-    however often the rule looks: the k-th look spends 6 / (pi k)^2 of delta, and each part half of it where both are
-    asked for. The share is looked at when there are enough probes for it to hold, not before. A fitted gap is a
-    measured statement: each check asks for a fifth of delta, two in a row must hold, and there must be a value for
-    each independent place of the space (`Certificate.density`). "Not certified" never stops a
-    run. `reason` then says what the stop rests on, and the counts are kept with the run. `minimize`, `regretless tune`
-    and the doors that know the rule beforehand make every fifth trial of the run a probe (`probes=0.2`, unless you say
-    otherwise), so that the reason also says how much of the space can be better. Optuna calls a callback only after a
-    trial: a study that the rule has ended evaluates one more each time it is started again (`minimize` and
-    `regretless tune` none).
+    It looks after every `every`-th evaluation. "Not certified" never stops a run. After a stop `reason` says what it
+    rests on, and the counts are kept with the run.
+
+    What is proven holds with probability 1 - delta for the whole run, however often the rule looks. For that the k-th
+    look spends 6 / (pi k)^2 of delta; where a gap and a share are asked for, each spends half of it. The share is first
+    looked at when there are enough probes for it to hold.
+
+    A fitted gap is measured, not proven, so three things are asked of it. Each check asks for a fifth of delta, two
+    checks in a row must hold, and there must be a value for each independent place of the space
+    (`Certificate.density`).
+
+    `minimize`, `regretless tune` and the doors that know the rule beforehand make every fifth trial a probe, unless you
+    say otherwise (`probes=`). The reason then also says how much of the space can be better.
+
+    Optuna calls a callback only after a trial. So a study that the rule has ended evaluates one more trial each time it
+    is started again; `minimize` and `regretless tune` evaluate none.
 
     Args:
         gap: the regret that is acceptable, in the units of the objective; None: only the share counts.

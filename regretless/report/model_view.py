@@ -2,9 +2,9 @@
 
 It answers three questions about one setting (`RunData.setting`) and the whole space: how the value changes along one
 parameter (`slice_of`), along two (`surface_of`), and how much each parameter matters (`importance`). Importance is a
-functional analysis of variance (Sobol' 1993) of the model's mean under uniform draws from the space: the main effect of
-a parameter is the share of the variance that goes when it alone is known, the total effect the share that stays when
-all the others are.
+functional analysis of variance (Sobol' 1993) of the model's mean under uniform draws from the space. The main effect of
+a parameter is the share of the variance that goes when it alone is known. Its total effect is the share that stays when
+all the others are known.
 
 The model sees values as the pictures show them: beyond the end of their axis they count as its end, and where the axis
 is logarithmic their logarithms are modelled.

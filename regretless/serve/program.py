@@ -52,9 +52,9 @@ class Program:
         command: the command line.
         space: the parameters.
         shell: whether a shell reads the command, for pipes and redirections.
-        measure: what the value is: "last", the last line that the command prints, a number or a JSON object with
-            "value" and perhaps "var", "constraints" and "cost"; "time", the seconds that the last of the joined
-            commands takes; "regex:PATTERN", the last match of the pattern's group in what it prints; "file:PATH", the
+        measure: what the value is. "last": the last line that the command prints, a number or a JSON object with
+            "value" and perhaps "var", "constraints" and "cost". "time": the seconds that the last of the joined
+            commands takes. "regex:PATTERN": the last match of the pattern's group in what it prints. "file:PATH": the
             last line of a file that it writes.
         stdin: whether the command reads the setting as JSON from its standard input.
         timeout: seconds after which an evaluation is ended, as a failure.

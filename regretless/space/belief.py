@@ -5,7 +5,7 @@
     Choice(["sgd", "adam"], prior=[1, 3])             # adam three times as likely
 
 Each parameter has a density of its own on its coordinate: a normal one cut off at the ends, or the weights of the
-labels, mixed with a small uniform part, because no prior is certain and a setting that it had ruled out could never be
+labels. A small uniform part is mixed in, because no prior is certain and a setting that it had ruled out could never be
 reached.
 """
 

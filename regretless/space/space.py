@@ -48,10 +48,11 @@ from regretless.space.spelling import from_table, meant_parameter, named, read_t
 class Space:
     """Named parameters.
 
-    Takes a mapping name -> Float, Int, Choice or a plain value that stays fixed; a list of (low, high) pairs or
-    parameters (scipy style: names x0, x1, ... and the objective gets an array, `as_array`); another Space; or the path
-    of a TOML file (see `from_toml`). Settings have the parameters in the order given; methods see them in the order of
-    their names (x2 before x10), so that the same space gives the same points however and wherever it was written.
+    Takes a mapping of names to Float, Int, Choice or a plain value that stays fixed. Or a list of (low, high) pairs or
+    parameters in the style of scipy: their names are x0, x1, ... and the objective gets an array (`as_array`). Or
+    another Space, or the path of a TOML file (see `from_toml`). Settings have the parameters in the order given;
+    methods see them in the order of their names (x2 before x10), so that the same space gives the same points however
+    and wherever it was written.
 
     `where` holds what is known to be forbidden: texts such as "a < b", "x + 2*y <= 3" or "p1 + p2 + p3 == 1", and
     functions of a setting; every proposal obeys them.

@@ -16,9 +16,9 @@ Deviations
     2. Points under way have their means as values: the models are conditioned on them, and F holds them.
     3. From four objectives on there are too many boxes; each ask then draws one scalarisation (`improvement`).
     4. Values far below the front are raised (`FrontSurrogate`), so that neither an outlier nor an objective that spans
-       many decades decides where the search goes. r is in turns the worst mean in each objective, which makes the front
-       long, and a point a little below the front, which makes it dense; each alone loses on functions on which the
-       other wins.
+       many decades decides where the search goes. r takes turns. As the worst mean in each objective it makes the front
+       long, as a point a little below the front it makes it dense; each alone loses on functions on which the other
+       wins.
     5. Where the models find noise that nothing has shown yet, one point is evaluated twice, as `auto` does. The last
        tenth of a noisy budget evaluates members of the front again, those that are known worst first.
 """

@@ -217,7 +217,7 @@ class Sampler(BaseSampler):
             if not space:
                 presence.announce(study, trial.number, {}, {}, trials)
                 return {}
-            # 4: proposals made at most when other workers announce nearly the same point at the same moment
+            # 4: other workers may announce nearly the same point at the same moment; so often a proposal is made anew
             for _ in range(4):
                 replica = self._replica(study, space, trials)
                 pending = self._pending(study, replica, trial.number, trials, crowd)

@@ -55,9 +55,9 @@ class RegretlessSearchCV(BaseSearchCV):
 
     Args:
         estimator: the estimator to tune.
-        space: parameter name -> a scipy distribution, a list of values (searched as a scale if they are numbers in
-            order), or `Float`, `Int`, `Choice` of this library; or a list of such mappings, of which each setting
-            follows one; or a `Space`, which can have conditions and rules.
+        space: a mapping of parameter names to scipy distributions, lists of values (searched as a scale if they are
+            numbers in order), or `Float`, `Int`, `Choice` of this library. Or a list of such mappings, of which each
+            setting follows one. Or a `Space`, which can have conditions and rules.
         param_distributions, search_spaces: the space under the names of `RandomizedSearchCV` and `BayesSearchCV`; in
             the latter a tuple of two numbers is a range, and (low, high, "log-uniform") one on a log scale.
         n_trials: settings to evaluate; n_iter is another name of it.

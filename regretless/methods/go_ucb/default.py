@@ -63,10 +63,10 @@ class GOUCB(Method):
     proposes what GP-EI proposes until it has two values per coefficient of a quadratic, so give it one or take gp-ei.
 
     Args:
-        model: a function f(w, x) on NumPy arrays or float64 tensors (w: p, x: n x d in your own units, columns in the
-            order of the space; returns n); a torch.nn.Module that maps x (n x d) to standardised values; the name of a
-            family in `regretless.methods.go_ucb.parametric`, of which "mlp" and "sigmoid-net" are small nets, taken
-            only when asked for; None: a quadratic.
+        model: a function f(w, x) on NumPy arrays or float64 tensors: w has p numbers, x is n x d in your own units with
+            columns in the order of the space, and n values are returned. Or a torch.nn.Module that maps x (n x d) to
+            standardised values. Or the name of a family in `regretless.methods.go_ucb.parametric`, of which "mlp" and
+            "sigmoid-net" are small nets. None: a quadratic.
         w_bounds: bounds on w, also as an attribute of the function: (low, high) pairs or `Float`s, listed or by name.
         gradients: how a function is differentiated in w: "auto" (its attribute `gradient(w, x)` -> n x p, else central
             differences if it takes NumPy arrays, else torch), "numeric" or "torch".

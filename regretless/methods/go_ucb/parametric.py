@@ -2,8 +2,8 @@
 
 A `Family` has p parameters in search coordinates v, whose prior is a standard normal and whose box is [-reach,
 reach]^p; `user(v)` turns them into the parameters the user knows. x is in the user's own units where `inputs` is
-"user", and the cube stretched to [-1, 1] where it is "centred". f is standardised where `standard` is True, and in the
-user's own units where it is False. The named families take any number of columns d:
+"user". It is the cube stretched to [-1, 1] where that is "centred". f is standardised where `standard` is True, and in
+the user's own units where it is False. The named families take any number of columns d:
 
     linear              w0 + sum wj xj                                              d + 1
     quadratic           the same + sum_{i<=j} wij xi xj                             (d + 1)(d + 2) / 2

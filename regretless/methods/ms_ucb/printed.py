@@ -17,9 +17,9 @@ Notation
 
 Deviations (numbers as in docs/lab/ms-ucb.md)
     1. sqrt(beta) sigma, as the appendix has it; the main text prints sqrt(beta sigma).
-    2. "10 D starts" is read as a total over all subspaces, at least; 200 of them, the best, are ascended, shared
-       evenly while the subspaces are fewer. 10 D ascents in each subspace found nothing better in 39 of 39 cases with
-       up to 36 subspaces in 6 to 8 dimensions, at up to hundreds of times the cost.
+    2. "10 D starts" is read as a total over all subspaces, at least. The best 200 of them are ascended, shared evenly
+       while the subspaces are fewer. Ascents from 10 D starts in each subspace found nothing better in 39 of
+       39 cases with up to 36 subspaces in 6 to 8 dimensions, at up to hundreds of times the cost.
     3. Hyper-parameters are fitted on the library's schedule by maximum a posteriori; the paper: maximum likelihood.
     7. Pending points are hallucinated; a proposal that coincides with a known point is moved a little.
 """

@@ -20,8 +20,8 @@ Deviations (measured in docs/lab/neural-bo.md)
     2. Training is warm-started and happens at scheduled sizes of the history; Adam takes the place of SGD; the mean is
        the trained net and what ridge regression on its gradients adds to it, so that values known since the last
        training count too (`trained.py`). Gradients are those at the trained weights.
-    3. h(x; theta) - h(x; theta0) is the model (h = 0 at the start) and the net has biases, because a bias-free net is 0
-       with certainty at the origin; units are sines, because the gradient features of ReLU jump; the input scale, the
+    3. h(x; theta) - h(x; theta0) is the model (h = 0 at the start). The net has biases, because a bias-free net is 0
+       with certainty at the origin. Units are sines, because the gradient features of ReLU jump. The input scale, the
        noise level and the warp of the values are chosen by evidence.
     4. A draw is one coherent function, because the maximum of independent draws is inflated; it is maximised over
        points of the whole cube and around the best points, near and far, where the paper leaves the search open.

@@ -1,6 +1,6 @@
 """What is modelled beside the objective: constraints, costs, and where the user expects good values.
 
-Every constraint c has a Gaussian process of its own on g = -sign(c) log(1 + |c| / s), which compresses values far from
+Every constraint c has a Gaussian process of its own on g = -sign(c) log(1 + |c| / s). That compresses values far from
 the border (Eriksson and Poloczek 2021) and is at least 0 where the constraint holds. s is the median size of the values
 in the initial design. Costs have one on their logarithms. An acquisition a, the logarithm of a gain or a bound in
 standard deviations, becomes

@@ -1,8 +1,8 @@
 """Maximises an acquisition over the cube.
 
-Candidates are drawn everywhere and around the incumbents, and the best of them advance at once: lines by gradient
-(batched projected L-BFGS), steps, whole numbers, choices and one-hot groups by sweeps, in which the best of a point's
-single moves is taken while it improves. Every draw comes from the generator given.
+Candidates are drawn everywhere and around the incumbents, and the best of them advance at once. Lines advance by
+gradient (batched projected L-BFGS). Steps, whole numbers, choices and one-hot groups advance by sweeps: the best of a
+point's single moves is taken while it improves. Every draw comes from the generator given.
 """
 
 from __future__ import annotations

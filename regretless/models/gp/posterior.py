@@ -153,9 +153,11 @@ class Factor:
 
 
 def appended_blocks(done: int, rows: int) -> Iterator[tuple[int, int]]:
-    """The (start, stop) of the blocks in which appended rows done .. rows are made. Rows are made singly until there
-    are APPENDED of them, which are then made again as one block: so few rows are cheap, many cost a matrix product, and
-    the rounding depends on how many there are and not on when they came."""
+    """The (start, stop) of the blocks in which appended rows done .. rows are made.
+
+    Rows are made singly until there are APPENDED of them. These are then made again as one block. So few rows are
+    cheap, and many cost a matrix product. The rounding depends on the number of rows, not on when they came.
+    """
     whole = rows // APPENDED * APPENDED
     first = done if whole <= done else done // APPENDED * APPENDED
     for start in range(first, whole, APPENDED):

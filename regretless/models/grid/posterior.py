@@ -1,8 +1,8 @@
 """Gaussian-process posteriors on a fixed grid, for methods that take thousands of values.
 
-A posterior is updated sample by sample, and no sample needs the n x n covariance (Rasmussen and Williams 2006,
-Sec. 2.2): it is K - W'W, W one row per sample, the rows of chol(K_XX + lambda I)^-1 K_Xg, so that a sample costs t n
-multiplications. Values are in standardised units, where the kernel has k(x, x) = 1.
+A posterior is updated sample by sample, and no sample needs the n x n covariance (Rasmussen and Williams 2006, Sec.
+2.2). The covariance is K - W'W, where W has one row per sample: the rows of chol(K_XX + lambda I)^-1 K_Xg. So a sample
+costs t n multiplications. Values are in standardised units, where the kernel has k(x, x) = 1.
 
 Notation: n grid points, t samples, lambda the noise variance, l the length-scale, `mean` and `variance` on the grid
 (n each), `gain` = 1/2 logdet(I + K_XX / lambda), the information gained.
