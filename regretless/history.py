@@ -88,7 +88,7 @@ class History:
         return self._table.told.column(2 * self.objectives + self.n_constraints)[: self._values]
 
     @property
-    def n_sides(self) -> int:
+    def n_side_values(self) -> int:
         """How many numbers come with every value beside it: constraints, and a cost."""
         return self.n_constraints + self.has_cost
 
@@ -184,18 +184,18 @@ class History:
     # -- other histories
 
     def with_values(
-        self, X: ArrayLike, y: ArrayLike, *, yvar: ArrayLike | None = None, sides: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike, *, yvar: ArrayLike | None = None, side_values: ArrayLike | None = None
     ) -> History:
         """This history and values y (n, or n x k with several objectives) of canonical points X (n x d), which are then
         no longer under way. A value that is not finite means that the evaluation failed.
 
         yvar: the known noise variance of each value, of y's shape, NaN where unknown.
-        sides: the values of the constraints and then the cost, n x (m + 1); a failure needs none.
+        side_values: the values of the constraints and then the cost, n x (m + 1); a failure needs none.
         """
         points = self._points(X)
         values, variances = self._checked(len(points), y, yvar)
         good = np.asarray(np.isfinite(values).all(axis=1))
-        more, keys = self._checked_sides(sides, len(points), good), [x.tobytes() for x in points]
+        more, keys = self._checked_side_values(side_values, len(points), good), [x.tobytes() for x in points]
         other = self._without(keys)
         table, ended = other._table, points
         if not good.all():
@@ -296,12 +296,12 @@ class History:
             var = np.where(np.isinf(var), np.nan, var)
         return values.reshape(shape), var.reshape(shape)
 
-    def _checked_sides(self, sides: ArrayLike | None, n: int, good: NDArray[np.bool_]) -> Array:
+    def _checked_side_values(self, side_values: ArrayLike | None, n: int, good: NDArray[np.bool_]) -> Array:
         """Values of constraints and costs, n x s."""
-        if sides is None and not good.any():
-            return np.empty((n, self.n_sides))
-        more = np.empty((n, 0)) if sides is None else np.asarray(sides, dtype=np.float64).reshape(n, -1)
-        if more.shape[1] != self.n_sides:
+        if side_values is None and not good.any():
+            return np.empty((n, self.n_side_values))
+        more = np.empty((n, 0)) if side_values is None else np.asarray(side_values, dtype=np.float64).reshape(n, -1)
+        if more.shape[1] != self.n_side_values:
             raise ValueError(
                 f"every value comes with {self.n_constraints} constraints{' and a cost' * self.has_cost}, got "
                 f"{more.shape[1]} numbers"
@@ -317,8 +317,8 @@ class History:
 class _Table:
     """What the histories of a run share; rows are only ever appended."""
 
-    def __init__(self, dim: int, columns: int, sides: int) -> None:
-        self.told, self.failed, self.outside = Rows(dim, columns + sides), Rows(dim, 0), Rows(dim, columns)
+    def __init__(self, dim: int, columns: int, side_values: int) -> None:
+        self.told, self.failed, self.outside = Rows(dim, columns + side_values), Rows(dim, 0), Rows(dim, columns)
         self.first: dict[bytes, int] = {}
         """The identity of each point that has a value or failed, and how many evaluations had ended before it did."""
         self.known = 0

@@ -42,7 +42,7 @@ from regretless.space.parameters import Array
 REDRAWS = 64
 """Fresh uniform draws tried when a proposal coincides with a pending or failed point; only small finite spaces ever
 need more than one."""
-CROWD = 32
+SPREAD_FROM = 32
 """So many points may be under way before the next one keeps its distance from them: as many refine one place together
 without loss (docs/lab/crowds.md)."""
 APART = 0.1
@@ -217,7 +217,7 @@ class Method(ABC):
 
     # -- for subclasses that keep what they learnt
 
-    def _follow(self, history: History) -> None:
+    def _catch_up(self, history: History) -> None:
         """Brings what the method keeps up to date: `_update` is shown the values since the last call. A history that
         does not go on from the last one, or an interrupted call before this one, begins anew with `_begin`."""
         seen, self._seen = self._seen, None
@@ -258,8 +258,8 @@ def next_points(method: Method, history: History, n: int = 1, *, step: int, cube
             rng = method._draws.at(int(step) + i)
             proposal = np.asarray(_believed(method, history, part, rng), dtype=np.float64).reshape(method.dim)
             x = part.allowed(proposal[None])[0]
-            if len(history.pending) > CROWD and method._keeps_apart(history, part, rng.step):
-                x = _out_of_the_crowd(x, history, part, rng)
+            if len(history.pending) > SPREAD_FROM and method._keeps_apart(history, part, rng.step):
+                x = _away_from_pending(x, history, part, rng)
             x = _distinct(x, history, part, rng)
             x = x if cube is None else method.cube.snap(x)  # pins may make other parts follow
             points.append(x)
@@ -277,7 +277,7 @@ def _believed(method: Method, history: History, cube: Cube, rng: Draws) -> Array
     return method.propose(history, cube, rng)
 
 
-def _out_of_the_crowd(x: Array, history: History, cube: Cube, rng: np.random.Generator) -> Array:
+def _away_from_pending(x: Array, history: History, cube: Cube, rng: np.random.Generator) -> Array:
     """A canonical point near x (d) that keeps its distance from the many points under way; x itself where it does, is
     evaluated again on purpose, or has no line to move along."""
     free = ~cube.held(x)
@@ -285,7 +285,7 @@ def _out_of_the_crowd(x: Array, history: History, cube: Cube, rng: np.random.Gen
     if history.is_settled(x) or apart == 0.0:
         return x
     point = x
-    # 64, 1.1: how often a point aside of the crowd is looked for, and how much further each time
+    # 64, 1.1: how often a point away from the pending ones is looked for, and how much further each time
     for step in range(64):
         if _distances(history.pending, point).min() >= apart:
             return point
@@ -304,10 +304,10 @@ def room_between(x: Array, history: History, lines: int) -> float:
     far away as the values around it tell apart.
     """
     pending = len(history.pending)
-    if pending <= CROWD or lines == 0:
+    if pending <= SPREAD_FROM or lines == 0:
         return 0.0
     # 0.25: in few dimensions the distance is at most this share of what so many evenly spread points would have
-    room: float = (1.0 - CROWD / pending) * min(APART, 0.25 * pending ** (-1.0 / lines))
+    room: float = (1.0 - SPREAD_FROM / pending) * min(APART, 0.25 * pending ** (-1.0 / lines))
     if lines < len(history):
         nearest = np.partition(_distances(history.X, x), lines)[lines]
         # 0.25: beside values so far apart as this one's neighbours, points at half of that distance still tell

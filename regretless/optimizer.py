@@ -272,9 +272,12 @@ class Optimizer:
                     told = replace(trial, **facts, further=values[1:], further_var=variances[1:])
                 else:
                     told = replace(trial, **facts, state="failed", error=error or _not_finite(values, task))
-            y, seen_var, sides = as_seen(told, task, self.history)
+            y, seen_var, side_values = as_seen(told, task, self.history)
             after = self.history.with_values(
-                trial.unit[None], [y], yvar=[seen_var], sides=[sides] if self.history.n_sides else None
+                trial.unit[None],
+                [y],
+                yvar=[seen_var],
+                side_values=[side_values] if self.history.n_side_values else None,
             )
             wrong = self._newly_beyond([told.value], [told.var])
             self._happened(_Change(after, ended=told))

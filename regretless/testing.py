@@ -64,10 +64,10 @@ class Loop:
         return points
 
     def tell(
-        self, X: ArrayLike, y: ArrayLike, *, yvar: ArrayLike | None = None, sides: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike, *, yvar: ArrayLike | None = None, side_values: ArrayLike | None = None
     ) -> None:
         """Values y (n) of the points X (n x d), asked or not; see `History.with_values`."""
-        self.history = self.history.with_values(self._places(X), y, yvar=yvar, sides=sides)
+        self.history = self.history.with_values(self._places(X), y, yvar=yvar, side_values=side_values)
 
     def wait_for(self, X: ArrayLike) -> None:
         """Counts points that somebody else evaluates as under way."""
@@ -269,8 +269,8 @@ def check_constraints(recipe: Recipe) -> None:
     loop = Loop(recipe.build(2, seed=22, budget=12), constraints=2, cost=weighs)
     for _ in range(7):
         X = loop.ask()
-        sides = [[0.3 - float(X[0, 0]), float(X[0, 1]) - 0.8, 1.0 + float(X[0, 0])][: 2 + weighs]]
-        loop.tell(X, bowl(X), sides=sides)
+        side_values = [[0.3 - float(X[0, 0]), float(X[0, 1]) - 0.8, 1.0 + float(X[0, 0])][: 2 + weighs]]
+        loop.tell(X, bowl(X), side_values=side_values)
     x = loop.recommend()
     assert not loop.history.feasible.any() or loop.history.feasible[(x == loop.history.X).all(axis=1)].all(), (
         "the recommendation breaks a constraint"

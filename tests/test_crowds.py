@@ -42,7 +42,7 @@ def test_a_hundred_points_under_way_are_a_hundred_experiments(method: str, budge
 def test_a_few_workers_get_what_the_method_proposes(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opt = told(method)
     few = [opt.ask().x for _ in range(16)]
-    monkeypatch.setattr(contract, "CROWD", 10**9)
+    monkeypatch.setattr(contract, "SPREAD_FROM", 10**9)
     other = told(method)
     assert np.array_equal(few, [other.ask().x for _ in range(16)])
 

@@ -125,7 +125,7 @@ class Auto(Method):
             return replace(self._run, several=True, values=len(history), evaluations=history.evaluations, step=step)
         evidence = self._model.evidence(history)
         return replace(
-            self._run, weighed=history.n_sides > 0, stated=self._model.states_noise(history),
+            self._run, weighed=history.n_side_values > 0, stated=self._model.states_noise(history),
             noisy_at=evidence.noisy_at, exact_at=evidence.exact_at, told=evidence.told,
             values=len(history), evaluations=history.evaluations, step=step,
         )  # fmt: skip

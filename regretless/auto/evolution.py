@@ -15,7 +15,7 @@ from regretless.certificate import Certificate
 from regretless.classics.cma_es import CMAES
 from regretless.history import History
 from regretless.method import Method
-from regretless.models.gp.step import best_told
+from regretless.models.gp.step import best_evaluated
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -75,4 +75,4 @@ def best_of_many(cube: Cube, X: Array, y: Array, yvar: Array) -> Array:
     centre = top[int(np.argmax(y[near].mean(axis=1)))]
     around = np.sort(np.argsort(((X - X[centre]) ** 2).sum(axis=1), kind="stable")[:LOCAL])
     gp = Surrogate(cube).gp(X[around], y[around], yvar[around])
-    return best_told(gp, X[around])
+    return best_evaluated(gp, X[around])

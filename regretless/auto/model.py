@@ -19,7 +19,7 @@ from regretless.history import History
 from regretless.method import State, is_taken
 from regretless.methods.shared import GPMethod
 from regretless.models.gp.posterior import GP
-from regretless.models.gp.step import best_told
+from regretless.models.gp.step import best_evaluated
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -55,7 +55,7 @@ class Model(GPMethod):
 
     def evidence(self, history: History) -> NoiseEvidence:
         """What the values show of noise."""
-        self._follow(history)
+        self._catch_up(history)
         return self._evidence
 
     def states_noise(self, history: History) -> bool:
@@ -89,23 +89,23 @@ class Model(GPMethod):
         self._evidence = NoiseEvidence(exact=self.known_noise is False)
 
     def _update(self, history: History, first: int) -> None:
-        self._evidence.take_in(history.X[first:], history.y[first:], history.yvar[first:], first)
+        self._evidence.observe(history.X[first:], history.y[first:], history.yvar[first:], first)
 
-    def _follow(self, history: History) -> None:
-        super()._follow(history)
+    def _catch_up(self, history: History) -> None:
+        super()._catch_up(history)
         self._surrogate = self._models[self.states_noise(history) or self._evidence.noisy_at is not None]
-        self._surrogate.fresh_only = self._rare and not history.n_sides
+        self._surrogate.fresh_only = self._rare and not history.n_side_values
 
     # -- the contract
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         return super().propose(history, cube, rng)
 
     def _step(self, history: History, cube: Cube, rng: Draws) -> Array:
         gp = self._posterior(history)
         if self._wants_probe(history, gp):
-            best = best_told(gp, history.X)
+            best = best_evaluated(gp, history.X)
             # a second evaluation that failed is not tried again, and what the caller holds stays held
             if not is_taken(history, best) and np.array_equal(cube.snap(best), best):
                 return best
@@ -116,15 +116,15 @@ class Model(GPMethod):
         return exact_step(ask)
 
     def _recommend(self, history: History) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         if noise_is_guessed(history):
             return best_of_the_better(self._surrogate.gp(*history.basis), history)
         return super()._recommend(history)
 
     def warm(self, history: History) -> State:
-        self._follow(history)
+        self._catch_up(history)
         return super().warm(history)
 
     def warm_from(self, history: History, state: Mapping[str, Any]) -> None:
-        self._follow(history)
+        self._catch_up(history)
         super().warm_from(history, state)

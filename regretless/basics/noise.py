@@ -17,7 +17,7 @@ def stated_noise(noise: float | None) -> bool | None:
 def shows_noise(X: Array, y: Array, yvar: Array) -> bool:
     """Whether values y (n) at settings X (n x d) with noise variances yvar (n, NaN unknown) show noise."""
     evidence = NoiseEvidence()
-    evidence.take_in(X, y, yvar, 0)
+    evidence.observe(X, y, yvar, 0)
     return evidence.noisy_at is not None
 
 
@@ -40,7 +40,7 @@ class NoiseEvidence:
         """Whether a repeated setting or a known variance has answered the question."""
         return self.noisy_at is not None or self.exact_at is not None
 
-    def take_in(self, X: Array, y: Array, yvar: Array, before: int) -> None:
+    def observe(self, X: Array, y: Array, yvar: Array, before: int) -> None:
         """Further points X (k x d), values y (k) and variances yvar (k, NaN unknown), after `before` others."""
         for n, (x, value, variance) in enumerate(zip(X, y.tolist(), yvar.tolist(), strict=True), before + 1):
             if self.noisy_at is not None:  # nothing revokes it

@@ -69,7 +69,7 @@ class CMAES(Method):
 
     def search(self, history: History) -> Search:
         """The search under way after this history."""
-        self._follow(history)
+        self._catch_up(history)
         return self._search
 
     def _begin(self) -> None:

@@ -49,7 +49,7 @@ class SMSEMOA(DesignedMethod):
         self._begin()
 
     def _step(self, history: History, cube: Cube, rng: Draws) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         P = self._X
         a, b, c = P[rng.integers(len(P), size=3)]
         # 0.5: the share of children that are steps along a difference

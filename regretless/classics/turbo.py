@@ -23,7 +23,7 @@ from regretless.basics.streams import Draws
 from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import Method, State
-from regretless.models.gp.step import best_told
+from regretless.models.gp.step import best_evaluated
 from regretless.models.gp.surrogate import Surrogate
 from regretless.models.gp.trust_region import LOCAL, Restarts, thompson_step
 from regretless.space import Cube
@@ -56,14 +56,14 @@ class TuRBO(Method):
 
     def regions(self, history: History) -> Restarts:
         """The trust regions after this history."""
-        self._follow(history)
+        self._catch_up(history)
         return self._regions
 
     def _begin(self) -> None:
         self._regions = Restarts(self.dim, self.initial)
 
     def _update(self, history: History, first: int) -> None:
-        self._regions.take_in(history.y, first)
+        self._regions.observe(history.y, first)
 
     def _recommend(self, history: History) -> Array:
         """The best value ever observed, among those that share its trust region by the model's mean."""
@@ -71,7 +71,7 @@ class TuRBO(Method):
         if top < regions.start:
             return np.asarray(history.X[top])
         X, y, yvar = regions.values(history)
-        return best_told(self._surrogate.gp(X, y, yvar), X)
+        return best_evaluated(self._surrogate.gp(X, y, yvar), X)
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         return Certificate.none(LOCAL, delta)

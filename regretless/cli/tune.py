@@ -220,14 +220,14 @@ def ended_by_signals(program: Program) -> Iterator[None]:
         raise KeyboardInterrupt
 
     known = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    former = {number: signal.signal(number, end) for number in known}
+    before = {number: signal.signal(number, end) for number in known}
     try:
         with spoken_warnings():
             yield
     except ObjectiveError as error:
         raise click.ClickException(error.message) from error
     finally:
-        for number, handler in former.items():
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 

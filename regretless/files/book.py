@@ -143,8 +143,8 @@ def history_of(task: Task, method: Method, book: Book) -> History:
             history = with_earlier(history, task, batch)
         else:
             X = np.array([t.unit for t in batch])
-            y, var, sides = zip(*(as_seen(t, task, history) for t in batch), strict=True)
-            history = history.with_values(X, y, yvar=var, sides=sides if history.n_sides else None)
+            y, var, side_values = zip(*(as_seen(t, task, history) for t in batch), strict=True)
+            history = history.with_values(X, y, yvar=var, side_values=side_values if history.n_side_values else None)
     return history.with_pending([t.unit for t in book.trials if t.state == "pending"])
 
 
@@ -162,7 +162,7 @@ def as_seen(trial: Trial, task: Task, history: History) -> tuple[list[float], li
     what comes with them. For a method that learns no constraints, a setting that breaks one has failed."""
     if trial.value is None or not (history.n_constraints or trial.feasible):
         nothing = [math.nan] * history.objectives
-        return nothing, nothing, [math.nan] * history.n_sides
+        return nothing, nothing, [math.nan] * history.n_side_values
     cost = [trial.cost or 0.0] if history.has_cost else []
     y = [sign * value for sign, value in zip(task.signs, trial.values, strict=True)]
     var = [math.nan if var is None else var for var in trial.variances]
@@ -179,7 +179,7 @@ def with_earlier(history: History, task: Task, found: Sequence[Earlier]) -> Hist
     C = np.array([e.constraints for e in found]).reshape(len(found), -1)
     if not history.n_constraints:
         y[(C > 0).any(axis=1) | np.isnan(C).any(axis=1)] = np.nan
-    return history.with_values(X, y, yvar=var, sides=C if history.n_constraints else None)
+    return history.with_values(X, y, yvar=var, side_values=C if history.n_constraints else None)
 
 
 def _in_order(book: Book) -> Iterator[list[Trial] | list[Earlier]]:

@@ -23,7 +23,7 @@ from regretless.models.gp.design import Design, design_size
 from regretless.models.gp.kernels import KernelKind
 from regretless.models.gp.maximiser import USUAL, Acquisition, Effort
 from regretless.models.gp.posterior import GP
-from regretless.models.gp.step import best_told, best_weighed, step
+from regretless.models.gp.step import best_evaluated, best_weighed, step
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -101,7 +101,7 @@ class GPMethod(DesignedMethod):
     ) -> Array:
         """The point that maximises an acquisition, weighed by what is known beside the objective
         (`constraint_models`), d."""
-        if history.n_sides or cube.belief is not None:
+        if history.n_side_values or cube.belief is not None:
             acquisition = self._weighed(history, cube, acquisition)
         again = self._repeats(history)
         return step(history, cube, gp, acquisition, rng, logarithmic=logarithmic, effort=effort, again=again)
@@ -139,7 +139,7 @@ class GPMethod(DesignedMethod):
     def _recommend(self, history: History) -> Array:
         gp = self._surrogate.gp(*history.basis)
         known = self._surrogate.noise_var is not None
-        return best_told(gp, history.worth_using()) if known else best_weighed(gp, history)
+        return best_evaluated(gp, history.worth_using()) if known else best_weighed(gp, history)
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         x, borders = self.recommend(history), None
@@ -157,7 +157,7 @@ class GPMethod(DesignedMethod):
             "model": self._surrogate.latest_fit(*history.basis),
             "conservative": self._conservative.latest_fit(*history.basis),
         }
-        if history.n_sides:
+        if history.n_side_values:
             fits["constraints"] = self._constraint_models(history).latest_fits(history)
             fits["conservative-constraints"] = self._constraint_models(history, conservative=True).latest_fits(history)
         return {name: fit for name, fit in fits.items() if fit}
@@ -166,7 +166,7 @@ class GPMethod(DesignedMethod):
         for name, model in (("model", self._surrogate), ("conservative", self._conservative)):
             if name in state:
                 model.take_fit(*history.basis, state[name])
-        if history.n_sides:
+        if history.n_side_values:
             self._constraint_models(history).take_fits(history, state.get("constraints", {}))
             conservative = self._constraint_models(history, conservative=True)
             conservative.take_fits(history, state.get("conservative-constraints", {}))

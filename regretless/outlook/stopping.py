@@ -96,8 +96,8 @@ class StopRule(ABC):
 
     reason: str | None = None
     """Why the run was stopped, or None."""
-    _follows = False
-    """Whether `follow` was called."""
+    _caught_up = False
+    """Whether `catch_up` was called."""
     asks_gap = False
     """Whether the rule needs certificates of the gap, for which "auto" takes a method that verifies."""
     asks_share = False
@@ -145,10 +145,10 @@ class StopRule(ABC):
     def sync(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes over what another worker's copy of this rule has counted since."""
 
-    def follow(self, state: Mapping[str, Any]) -> None:
+    def catch_up(self, state: Mapping[str, Any]) -> None:
         """Takes over what a run that several workers share has counted: at first all of it, later what is ahead."""
-        (self.sync if self._follows else self.load)(state)
-        self._follows = True
+        (self.sync if self._caught_up else self.load)(state)
+        self._caught_up = True
 
     def __or__(self, other: StopRule) -> StopRule:
         return Combined((self, other), every=False)

@@ -136,7 +136,7 @@ def _evaluate_once(fun: Objective, argument: Any, catch: Catch, objectives: tupl
 def outcome_of(out: Any, argument: Any) -> Outcome:
     """What a returned object says; one that is no number is a slip of the user, which no `catch` takes."""
     told = out if isinstance(out, Value) else Value(out)
-    number, sides = as_number(told.value), numbers_of(told.constraints)
+    number, constraints = as_number(told.value), numbers_of(told.constraints)
     var = None if told.var is None else as_number(told.var)
     wrong = ""
     if isinstance(told.value, tuple | list | Mapping):
@@ -148,14 +148,14 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
         wrong = "it must return a number"
     elif told.var is not None and (var is None or var < 0 or var == math.inf):
         wrong = f"var must be a finite number of at least 0, got {shown(told.var)}"
-    elif sides is None:
+    elif constraints is None:
         wrong = f"constraints must be a list of numbers, got {shown(told.constraints)}"
-    if wrong or number is None or sides is None:
+    if wrong or number is None or constraints is None:
         setting = dict(argument) if isinstance(argument, Mapping) else argument
         raise ValueError(f"the objective returned {shown(out)} at {setting}; {wrong}")
     if not math.isfinite(number):
         return Outcome(None, error=f"the objective returned {number}", cost=told.cost)
-    if any(map(math.isnan, sides)):
+    if any(map(math.isnan, constraints)):
         return Outcome(None, error=f"the objective returned the constraints {shown(told.constraints)}", cost=told.cost)
     if var is not None and math.isnan(var):  # the variance of a single score: not known
         var = None

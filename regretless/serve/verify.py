@@ -111,9 +111,12 @@ def _learnt(known: History, stored: Optimizer, book: Book, since: tuple[int, int
         elif ended < until[0]:
             number = book.ended[ended]
             if number not in book.forgotten:
-                y, var, sides = as_seen(book.trials[number], task, known)
+                y, var, side_values = as_seen(book.trials[number], task, known)
                 known = known.with_values(
-                    book.trials[number].unit[None], [y], yvar=[var], sides=[sides] if known.n_sides else None
+                    book.trials[number].unit[None],
+                    [y],
+                    yvar=[var],
+                    side_values=[side_values] if known.n_side_values else None,
                 )
             ended += 1
         else:

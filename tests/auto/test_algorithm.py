@@ -275,7 +275,7 @@ def test_the_model_of_a_long_run_makes_only_fits_from_scratch(budget, constraint
     whole = Surrogate.gp
     loop = Loop(AUTO.build(3, seed=0, budget=budget), constraints=constraints)
     X = np.random.default_rng(0).random((10, 3))
-    loop.tell(X, bowl(X), sides=np.full((10, constraints), -1.0))
+    loop.tell(X, bowl(X), side_values=np.full((10, constraints), -1.0))
     monkeypatch.setattr(Surrogate, "gp", noted)
     asked(loop, table.TURNS)
     assert made[0] is fresh_only
@@ -440,7 +440,7 @@ def test_constraints_are_learnt_and_kept_in_every_run(dim: int, budget: int | No
     loop = Loop(AUTO(noisy=True).build(dim, seed=4, budget=budget), constraints=1)
     for _ in range(16):
         X = loop.ask()
-        loop.tell(X, X[:, 0], sides=X[:, :1] - 0.4)  # the best values break it
+        loop.tell(X, X[:, 0], side_values=X[:, :1] - 0.4)  # the best values break it
     assert same_proposals(loop, Model(dim, seed=4, budget=budget, noisy=True), 16)
     assert loop.recommend()[0] <= 0.4
 

@@ -24,9 +24,9 @@ def test_verdicts(values, variances, noisy_at, exact_at) -> None:
     if len(values) == 4:
         X[2] = X[0]
     bulk, one_by_one = NoiseEvidence(), NoiseEvidence()
-    bulk.take_in(X, np.array(values), np.array(variances), 0)
+    bulk.observe(X, np.array(values), np.array(variances), 0)
     for i in range(len(values)):
-        one_by_one.take_in(X[i : i + 1], np.array(values[i : i + 1]), np.array(variances[i : i + 1]), i)
+        one_by_one.observe(X[i : i + 1], np.array(values[i : i + 1]), np.array(variances[i : i + 1]), i)
     for evidence in (bulk, one_by_one):
         assert (evidence.noisy_at, evidence.exact_at) == (noisy_at, exact_at)
         assert evidence.settled is (noisy_at is not None or exact_at is not None)
@@ -35,5 +35,5 @@ def test_verdicts(values, variances, noisy_at, exact_at) -> None:
 
 def test_later_noise_outweighs_an_early_repetition() -> None:
     evidence, X = NoiseEvidence(), np.full((3, 1), 0.3)
-    evidence.take_in(X, np.array([1.0, 1.0, 1.2]), np.full(3, np.nan), 0)
+    evidence.observe(X, np.array([1.0, 1.0, 1.2]), np.full(3, np.nan), 0)
     assert (evidence.exact_at, evidence.noisy_at) == (2, 3)

@@ -163,7 +163,7 @@ def test_an_optimizer_asks_on_one_thread(two_threads: None) -> None:
 
         def propose(self, history, cube, rng):
             seen.append(blas_threads())
-            self._follow(history)
+            self._catch_up(history)
             return rng.random(cube.dim)
 
         def _update(self, history, first):

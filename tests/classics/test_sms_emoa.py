@@ -45,7 +45,7 @@ def test_the_least_of_the_last_layer_leaves() -> None:
     method = SMSEMOA(2, seed=0, budget=400)
     Y = np.random.default_rng(1).random((21, 2))
     history = History(2, objectives=2).with_values(method.cube.snap(np.random.default_rng(2).random((21, 2))), Y)
-    method._follow(history)
+    method._catch_up(history)
     left = [i for i, y in enumerate(Y) if not (y == method._Y).all(axis=1).any()]
     assert len(left) == 1
     assert not nondominated(Y)[left[0]]

@@ -14,9 +14,9 @@ def after(values, *, dim=2, initial=3):
     """The trust regions after these values, bulk and one by one."""
     regions, gradual = Restarts(dim, initial), Restarts(dim, initial)
     y = np.array(values, dtype=float)
-    regions.take_in(y, 0)
+    regions.observe(y, 0)
     for n in range(len(y)):
-        gradual.take_in(y[: n + 1], n)
+        gradual.observe(y[: n + 1], n)
     assert (regions.number, regions.start, regions.region) == (gradual.number, gradual.start, gradual.region)
     return regions
 

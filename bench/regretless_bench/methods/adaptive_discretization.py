@@ -63,7 +63,7 @@ class AdaptiveDiscretization(PointsMethod):
         self._refine()
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         if not len(history.pending) and not len(history.failed):
             return np.asarray(self.posterior.grid[self._target])
         index, active = self._indices(self.posterior.variance_after(history.pending))
@@ -74,12 +74,12 @@ class AdaptiveDiscretization(PointsMethod):
 
     def _update(self, history: History, first: int) -> None:
         for i in range(first, len(history)):
-            self._take_in(history, i)
+            self._observe(history, i)
             self._refine()
 
     def _recommend(self, history: History) -> Array:
         """The told point with the best posterior mean."""
-        self._follow(history)
+        self._catch_up(history)
         told = self._rows(history.X)
         told.condition(*self._averages(history, len(history)))
         return np.asarray(history.X[int(told.mean.argmax())])

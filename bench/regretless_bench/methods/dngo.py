@@ -79,7 +79,7 @@ class DNGO(DesignedMethod):
 
     def _fit(self, history: History) -> tuple[Mlp, tuple[Array, Array], Array]:
         """The net of the last scheduled size, the Gaussian on its output weights and the standardised values."""
-        self._follow(history)
+        self._catch_up(history)
         n = min(scheduled_size(len(history), first=BATCH, growth=GROWTH), len(history))
         if self._trained is None or self._trained[0] != n:
             rng = keyed_generator(self.seed, n, stream=Stream.DNGO_FIT)

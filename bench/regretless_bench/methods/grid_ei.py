@@ -59,7 +59,7 @@ class GridImprovement(GridMethod):
         self.criterion, self.margin = criterion, float(margin)
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         sd = np.maximum(self._sd(history), LEAST_SD)
         best = (self._best_before - self.scale.shift) / self.scale.sd
         z = np.clip((self.posterior.mean - best - self.margin) / sd, -MOST_Z, MOST_Z)

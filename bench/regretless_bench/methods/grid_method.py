@@ -34,7 +34,7 @@ ON_GRID = 1e-9  # a told point this close to a grid point is that grid point; th
 
 
 class PointsMethod(Method):
-    """A posterior on points that a subclass chooses: it gives `_fresh` and `_index`, and calls `_take_in`.
+    """A posterior on points that a subclass chooses: it gives `_fresh` and `_index`, and calls `_observe`.
 
     Args:
         fitted: whether values are standardised and the kernel is fitted; otherwise they are taken as they are, with
@@ -77,7 +77,7 @@ class PointsMethod(Method):
     def _index(self, x: Array) -> int:
         """The number of the point at x, or -1."""
 
-    def _take_in(self, history: History, i: int) -> None:
+    def _observe(self, history: History, i: int) -> None:
         """Takes in the value i, the one after all that were taken in before."""
         n = self._values = i + 1
         if self._fits and n >= max(REFIT * self._fitted_at, FIRST_FIT):
@@ -103,7 +103,7 @@ class PointsMethod(Method):
 
     def _warmed(self, history: History) -> State:
         """What `_resume` takes: the posterior of all values, and when it was last fitted and rebuilt."""
-        self._follow(history)
+        self._catch_up(history)
         return {"fitted_at": self._fitted_at, "rebuilt_at": self._rebuilt_at, "posterior": self.posterior.state()}
 
     def _resume(self, history: History, arrays: Mapping[str, Any], rebuilt: int) -> None:
@@ -158,8 +158,8 @@ class PointsMethod(Method):
             self.posterior.add_at(x, value, noise_var)
 
     def _certificate(self, history: History, delta: float) -> Certificate:
-        self._follow(history)
-        x, rng, noise_var = self.recommend(history), self._fixed_generator(), self.scale.told_noise_var
+        self._catch_up(history)
+        x, rng, noise_var = self.recommend(history), self._fixed_generator(), self.scale.observed_noise_var
         return whole_certificate(history, self.cube, x, noise_var, delta, rng, conservative=self._conservative)
 
 
@@ -207,7 +207,7 @@ class GridMethod(PointsMethod):
     def _update(self, history: History, first: int) -> None:
         for i in range(first, len(history)):
             self._best_before = self.scale.shift + self.scale.sd * float(self.posterior.mean.max())
-            self._take_in(history, i)
+            self._observe(history, i)
 
     def _sd(self, history: History) -> Array:
         """The posterior sd on the grid were the values of the pending points known as well, n."""
@@ -237,7 +237,7 @@ class GridMethod(PointsMethod):
 
     def _recommend(self, history: History) -> Array:
         """The told point whose nearest grid point has the largest posterior mean, d; the latest of equals."""
-        self._follow(history)
+        self._catch_up(history)
         pairs = zip(history.X.T, self._axes, strict=True)
         nearest = [np.abs(np.subtract.outer(x, a)).argmin(axis=1) for x, a in pairs]
         mean = self.posterior.mean[np.ravel_multi_index(nearest, tuple(len(a) for a in self._axes))]

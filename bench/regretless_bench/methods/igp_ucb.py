@@ -68,7 +68,7 @@ class IGPUCB(GridMethod):
         self.B, self.delta, self.gain = float(assumed_norm), delta, gain
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         return self._best_free(history, self._beta() * self._sd(history) + self.posterior.mean)
 
     def _beta(self) -> float:

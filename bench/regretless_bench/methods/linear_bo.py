@@ -28,7 +28,7 @@ from regretless.history import History
 from regretless.methods.shared import DesignedMethod
 from regretless.models.gp.acquisition import log_improvement, of_posterior
 from regretless.models.gp.posterior import profiled
-from regretless.models.gp.step import best_told, step
+from regretless.models.gp.step import best_evaluated, step
 from regretless.models.gp.surrogate import scheduled, standardisation
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -57,7 +57,7 @@ class LinearBO(DesignedMethod):
         return step(history, cube, model, pair, rng, logarithmic=True)
 
     def _model(self, history: History, pending: Array) -> SphericalRegression:
-        self._follow(history)
+        self._catch_up(history)
         size = scheduled(len(history))[1]
         if self._fitted[0] != size:
             offset, scale = standardisation(history.y[:size])
@@ -68,7 +68,7 @@ class LinearBO(DesignedMethod):
         self._fitted = (0, *START)
 
     def _recommend(self, history: History) -> Array:
-        return best_told(self._model(history, history.pending[:0]), history.X)
+        return best_evaluated(self._model(history, history.pending[:0]), history.X)
 
 
 class SphericalRegression:

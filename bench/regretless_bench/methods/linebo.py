@@ -28,7 +28,7 @@ from regretless.method import State
 from regretless.methods.shared import DesignedMethod
 from regretless.models.gp.acquisition import kept_from_failures, upper_confidence
 from regretless.models.gp.design import away_from_known
-from regretless.models.gp.step import best_told
+from regretless.models.gp.step import best_evaluated
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -86,7 +86,7 @@ class LineBO(DesignedMethod):
 
     def _walk(self, history: History) -> tuple[Line, bool]:
         """The line on which the search stands, and whether only the evaluation of its best point is left."""
-        self._follow(history)
+        self._catch_up(history)
         first = self._design.size
         if len(history) < first:  # some of the design failed: a provisional line 0 leads through the best point so far
             return Line(0, len(history), self._best(history, len(history))), False
@@ -106,7 +106,7 @@ class LineBO(DesignedMethod):
     def _best(self, history: History, n: int) -> Array:
         """The point with the best posterior mean among the first n told points, D."""
         gp = self._surrogate.gp(history.X[:n], history.y[:n], history.yvar[:n])
-        return best_told(gp, history.X[:n])
+        return best_evaluated(gp, history.X[:n])
 
     def _best_of_line(self, history: History, n: int) -> Array | None:
         """The best point of the line, D, once the first n told values complete it but for that point; None before."""
@@ -122,7 +122,7 @@ class LineBO(DesignedMethod):
             if np.max(mean + KAPPA * sd) - np.max(mean - KAPPA * sd) >= ACCURACY * np.abs(mean).mean():
                 return None
         margin = int(ENDS * len(grid))
-        return best_told(gp, grid[margin : len(grid) - margin])
+        return best_evaluated(gp, grid[margin : len(grid) - margin])
 
     def direction(self, k: int) -> Array:
         """l_k, a unit vector, D."""
@@ -144,7 +144,7 @@ class LineBO(DesignedMethod):
 
     def warm(self, history: History) -> State:
         """The latest hyper-parameters and the walk so far, so that a loaded run neither fits nor walks again."""
-        self._follow(history)
+        self._catch_up(history)
         fit = self._surrogate.latest_fit(history.X, history.y, history.yvar)
         if not fit or self.line is None:
             return {}
@@ -163,5 +163,5 @@ class LineBO(DesignedMethod):
         ordered = self._design.size <= line.start <= walked + 1 <= len(history) + 1
         if not (inside and 0 <= line.k <= line.start and ordered):
             raise ValueError(f"the state is damaged: it holds no line of a search with {len(history)} values")
-        self._follow(history)
+        self._catch_up(history)
         self.line, self._walked = line, walked

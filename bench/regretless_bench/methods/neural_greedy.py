@@ -76,7 +76,7 @@ class NeuralGreedy(DesignedMethod):
 
     def net(self, history: History) -> Mlp:
         """The net fitted to the values up to the last scheduled size."""
-        self._follow(history)
+        self._catch_up(history)
         n = len(history)
         n = n // EVERY * EVERY if n >= EVERY**2 else min(scheduled_size(n, first=EVERY, growth=GROWTH), n)
         if self._trained is None or self._trained[0] != n:

@@ -66,7 +66,7 @@ class NeuralUCB(Method):
 
     def net(self, history: History) -> Mlp:
         """The net trained on the whole history: single-sample steps in an order keyed on its length."""
-        self._follow(history)
+        self._catch_up(history)
         n = len(history)
         if self._trained is None or self._trained[0] != n:
             order = keyed_generator(self.seed, n, stream=Stream.NEURAL_UCB_BATCH).integers(n, size=(STEPS, 1))

@@ -58,7 +58,7 @@ class RFEI(DesignedMethod):
 
     def predict(self, history: History, U: Array) -> tuple[Array, Array]:
         """Mean and sd over the trees, standardised, C each."""
-        self._follow(history)
+        self._catch_up(history)
         n = len(history)
         if self._fitted is None or self._fitted[0] != n:
             y = near_one(history.y)

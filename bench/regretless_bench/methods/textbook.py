@@ -42,7 +42,7 @@ from regretless.models.gp.acquisition import (
 )
 from regretless.models.gp.maximiser import Acquisition
 from regretless.models.gp.posterior import GP, SamplePath
-from regretless.models.gp.step import best_told
+from regretless.models.gp.step import best_evaluated
 from regretless.models.gp.surrogate import Surrogate
 from regretless.models.gp.trust_region import LOCAL, Restarts, thompson_step
 from regretless.space import Cube
@@ -71,7 +71,7 @@ class PrintedGP(GPMethod):
         return max(best, float(gp.mean_at(history.pending).max(initial=best)))
 
     def _recommend(self, history: History) -> Array:
-        return best_told(self._surrogate.gp(*history.basis), history.worth_using())
+        return best_evaluated(self._surrogate.gp(*history.basis), history.worth_using())
 
 
 # ---------------------------------------------------------------- gp-ucb
@@ -187,14 +187,14 @@ class PrintedTuRBO(Method):
 
     def regions(self, history: History) -> Restarts:
         """The trust regions after this history."""
-        self._follow(history)
+        self._catch_up(history)
         return self._regions
 
     def _begin(self) -> None:
         self._regions = Restarts(self.dim, 2 * self.dim)
 
     def _update(self, history: History, first: int) -> None:
-        self._regions.take_in(history.y, first)  # successes double L, failures halve it, the least one restarts
+        self._regions.observe(history.y, first)  # successes double L, failures halve it, the least one restarts
 
     def _recommend(self, history: History) -> Array:
         """The best value ever observed, among those that share its trust region by the model's mean."""
@@ -202,7 +202,7 @@ class PrintedTuRBO(Method):
         if top < regions.start:
             return np.asarray(history.X[top])
         X, y, yvar = regions.values(history)
-        return best_told(self._surrogate.gp(X, y, yvar), X)
+        return best_evaluated(self._surrogate.gp(X, y, yvar), X)
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         return Certificate.none(LOCAL, delta)

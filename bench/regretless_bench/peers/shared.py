@@ -41,7 +41,7 @@ class Peer(Method):
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         self.step = rng.step
-        self._follow(history)
+        self._catch_up(history)
         return self._asked(history, cube, rng)
 
     @abstractmethod

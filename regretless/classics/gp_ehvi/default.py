@@ -93,7 +93,7 @@ class GPEHVI(GPMethod):
         if again is not None:
             return again
         gain = self._gain(gps, F, F[members], rng)
-        if history.n_sides or cube.belief is not None:
+        if history.n_side_values or cube.belief is not None:
             gain = self._weighed(history, cube, gain)
         gain = kept_from_failures(gain, history.X, history.failed, logarithmic=True)
         around = known[members]
@@ -143,7 +143,7 @@ class GPEHVI(GPMethod):
     def _settled(history: History) -> bool:
         """Whether a setting gave the same values again, so that there is no noise."""
         evidence = NoiseEvidence()
-        evidence.take_in(history.X, history.y, history.yvar, 0)
+        evidence.observe(history.X, history.y, history.yvar, 0)
         return evidence.settled
 
     def _repeats(self, history: History) -> bool:
@@ -165,7 +165,7 @@ class GPEHVI(GPMethod):
 
     def _fitted_to(self, history: History) -> list[FrontSurrogate]:
         """The models, which follow this history: each depends on the values of all objectives."""
-        self._follow(history)
+        self._catch_up(history)
         bases = [history.basis_of(j) for j in range(history.objectives)]
         while len(self._models) < len(bases):
             self._models.append(FrontSurrogate(self.cube, len(self._models)))
@@ -176,7 +176,7 @@ class GPEHVI(GPMethod):
     def warm(self, history: History) -> State:
         models = enumerate(self._fitted_to(history)) if len(history) else ()
         fits = {f"model-{j}": model.latest_fit(*history.basis_of(j)) for j, model in models}
-        if history.n_sides:
+        if history.n_side_values:
             fits["constraints"] = self._constraint_models(history).latest_fits(history)
         return {name: fit for name, fit in fits.items() if fit}
 
@@ -184,7 +184,7 @@ class GPEHVI(GPMethod):
         for j, model in enumerate(self._fitted_to(history) if len(history) else ()):
             if f"model-{j}" in state:
                 model.take_fit(*history.basis_of(j), state[f"model-{j}"])
-        if history.n_sides:
+        if history.n_side_values:
             self._constraint_models(history).take_fits(history, state.get("constraints", {}))
 
     def _recommend(self, history: History) -> Array:

@@ -12,7 +12,7 @@ from optuna.study import Study
 from regretless.certificate import Certificate
 from regretless.doors.optuna.sampler import Sampler
 from regretless.doors.optuna.trials import direction_of
-from regretless.doors.optuna.workers import probe_seed, ran_together
+from regretless.doors.optuna.workers import probe_seed, ran_at_once
 from regretless.files.codec import MethodLike
 from regretless.outlook.probes import certain_bounds, most_better
 from regretless.space import SpaceLike
@@ -75,6 +75,6 @@ def _with_share(found: Certificate, sampler: Sampler, study: Study) -> Certifica
             return replace(found, share_reason=told)
         best = method.recommend(history).tobytes()
         undecided += sum(told[0][x.tobytes()] > told[1][best] for x in history.X if x.tobytes() != best)
-    spent = found.delta / 2 ** (undecided + 1) if noisy or ran_together(trials) else found.delta
+    spent = found.delta / 2 ** (undecided + 1) if noisy or ran_at_once(trials) else found.delta
     share = most_better(len(trials), undecided, spent)
     return replace(found, share=share, share_reason="", probes=len(trials))

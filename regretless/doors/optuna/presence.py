@@ -251,7 +251,7 @@ if hasattr(os, "register_at_fork"):
 # ---------------------------------------------------------------- what lines say of trials
 
 
-class Crowd:
+class LivingWorkers:
     """Who works on which trials, by the lines of a study."""
 
     def __init__(self, presence: Presence, lines: Mapping[str, Line]) -> None:

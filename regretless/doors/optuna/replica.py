@@ -68,7 +68,7 @@ class Replica:
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution) and not labels}
         """Choices whose labels the optimizer knows as their positions only: they may be any objects."""
 
-    def has_told(self, number: int) -> bool:
+    def has_taken(self, number: int) -> bool:
         """Whether a trial was taken in."""
         return number in self._told
 

@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.basics.values import as_number, numbers_of
 from regretless.certificate import Certificate
 from regretless.doors.optuna.trials import directions_of, keep, kept
-from regretless.doors.optuna.workers import probe_steps, ran_together
+from regretless.doors.optuna.workers import probe_steps, ran_at_once
 from regretless.outlook.outlook import Outlook
 from regretless.outlook.probes import Probing, Share, Spending, rule_of
 from regretless.outlook.stopping import StopRule, check_objectives
@@ -99,7 +99,7 @@ def check_study(rule: StopRule, study: Study) -> str | None:
     """The reason to end a study, which keeps the count and the reason: workers that share it share delta too."""
     known: Any = kept(study).get(STOP_STATE, {})
     try:
-        rule.follow(known)
+        rule.catch_up(known)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         where = f"study {study.study_name!r} holds a damaged count of stop rules in its attribute {STOP_STATE!r}"
         raise ValueError(f"{where} ({error!r}); set it to {{}} or choose another study") from None
@@ -121,7 +121,7 @@ def probing_of(study: Study, trials: Sequence[FrozenTrial], space: Iterable[str]
     """What a statement about the whole space has to know of a study beside its values: which of the trials are a task's
     probes of these parameters, whether trials ran at once, and what its rule has proven."""
     steps = tuple(probe_steps(trials, space, task.seed))
-    return Probing(steps if steps or task.probes else None, ran_together(trials), rule_of(kept_state(study)))
+    return Probing(steps if steps or task.probes else None, ran_at_once(trials), rule_of(kept_state(study)))
 
 
 def constraints_of(trial: FrozenTrial) -> dict[str, float]:

@@ -68,6 +68,8 @@ ATTEMPTS = 2
 them."""
 LOOK_SECONDS = 1.0
 """How often a worker that waits for a sign of life looks for one."""
+ERROR_LENGTH = 2000
+"""Letters of an error's end that a trial keeps; relational storages of older Optunas take 2045."""
 FINISHED = (getattr(optuna.exceptions, "UpdateFinishedTrialError", RuntimeError),)
 """What storages raise when a trial has ended already; releases of Optuna before 4.3 have no name for it."""
 
@@ -103,7 +105,7 @@ def tune_in_storage(
         space: the parameters; see `regretless.Space`. That of an existing study must be the same.
         storage: a URL (see `open_storage`) or, with one worker, an Optuna storage.
         study: the study's name.
-        trials: how many trials the study should hold in all, those of former runs included.
+        trials: how many trials the study should hold in all, those of earlier runs included.
         workers: processes on this machine; further ones may join from other machines under the same study name.
         method: a name; "auto" keeps the method of an existing study.
         direction: "minimize" or "maximize".
@@ -425,8 +427,7 @@ class _Worker:
             if not self.last_error:
                 warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
             self.last_error = outcome.error
-            # 2000: letters of an error's end that a trial keeps; relational storages of older Optunas take 2045
-            self._tell(trial, TrialState.FAIL, user={ERROR: outcome.error[-2000:]})
+            self._tell(trial, TrialState.FAIL, user={ERROR: outcome.error[-ERROR_LENGTH:]})
             return
         named = named_constraints(outcome.constraints).items()
         numbers = {VARIANCE: outcome.var, COST: outcome.cost}

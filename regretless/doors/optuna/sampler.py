@@ -37,7 +37,7 @@ from regretless.doors.optuna.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.optuna.presence import Crowd, Line, presence_in
+from regretless.doors.optuna.presence import Line, LivingWorkers, presence_in
 from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica, Told
 from regretless.doors.optuna.rules import CONSTRAINTS, probing_of
 from regretless.doors.optuna.tree import Tree, TreeLearner
@@ -212,15 +212,15 @@ class Sampler(BaseSampler):
         with self._lock:
             presence, ahead = presence_in(study), 0
             presence.sweep(study._storage, lines, trials)
-            crowd = Crowd(presence, lines)
-            step = self._step(study, trial, trials, crowd)
+            living = LivingWorkers(presence, lines)
+            step = self._step(study, trial, trials, living)
             if not space:
                 presence.announce(study, trial.number, {}, {}, trials)
                 return {}
             # 4: other workers may announce nearly the same point at the same moment; so often a proposal is made anew
             for _ in range(4):
                 replica = self._replica(study, space, trials)
-                pending = self._pending(study, replica, trial.number, trials, crowd)
+                pending = self._pending(study, replica, trial.number, trials, living)
                 away = [*pending.values(), *replica.untold]
                 u = replica.propose(step, away, ahead=ahead)
                 if u.tobytes() in replica.cut_short:  # a repetition would settle noise, but end as early as the first
@@ -232,8 +232,8 @@ class Sampler(BaseSampler):
                 before, lines = lines, presence.look(study._storage)
                 if presence.others_went_on(before, lines):
                     trials = study.get_trials(deepcopy=False)
-                crowd = Crowd(presence, lines)
-                points = self._taken(replica, trial.number, trials, crowd)
+                living = LivingWorkers(presence, lines)
+                points = self._taken(replica, trial.number, trials, living)
                 # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
                 # 1e-3: cube distance (largest coordinate) below which two simultaneous proposals are the same
                 # experiment
@@ -243,7 +243,7 @@ class Sampler(BaseSampler):
                     break
                 # rivals who move at the same moment move to different points
                 ahead = sum(number < trial.number for number in rivals)
-            else:  # a crowd that never settles: a draw of our own, which nobody else makes
+            else:  # workers who never settle: a draw of our own, which nobody else makes
                 cube = replica.optimizer.method.cube
                 params = replica.decode(keyed_generator(self.task.seed, step, Stream.RACE).random(cube.dim))
                 presence.announce(study, trial.number, space, params, trials)
@@ -314,9 +314,9 @@ class Sampler(BaseSampler):
             if replica is None:
                 return None
             presence = presence_in(study)
-            crowd = Crowd(presence, presence.look(study._storage))
+            living = LivingWorkers(presence, presence.look(study._storage))
             trials = study.get_trials(deepcopy=False)
-            pending = self._pending(study, replica, -1, trials, crowd)
+            pending = self._pending(study, replica, -1, trials, living)
             probing = probing_of(study, trials, replica.space, self.task)
             return question(Standing(replica.optimizer, beside=list(pending.values()), probing=probing))
 
@@ -392,38 +392,38 @@ class Sampler(BaseSampler):
         return None  # a worker that died says nothing about its point
 
     def _pending(
-        self, study: Study, replica: Replica, own: int, trials: Sequence[FrozenTrial], crowd: Crowd
+        self, study: Study, replica: Replica, own: int, trials: Sequence[FrozenTrial], living: LivingWorkers
     ) -> dict[int, Array]:
         """Cube points of the trials of other workers that are being evaluated now, by number."""
         running = {t.number: t for t in replica.unknown(trials) if t.state == TrialState.RUNNING and t.number != own}
         stale, ttl, points = stale_ids(study) if running else set(), self.pending_ttl, {}
         for number, t in running.items():
-            ended = crowd.has_ended(number, self.pending_ttl)
-            if ended is None and number not in crowd.asks:  # of a sampler that keeps no line
+            ended = living.has_ended(number, self.pending_ttl)
+            if ended is None and number not in living.asks:  # of a sampler that keeps no line
                 ttl = lost_after(trials) if ttl is None else ttl
                 ended = self._sightings.seconds(t) > ttl
             if (ended or t._trial_id in stale) and OWNER not in t.system_attrs:
                 continue  # a signed trial will be finished by others, at its own point
-            u = replica.place_of(t, crowd.asks.get(number, {}))
+            u = replica.place_of(t, living.asks.get(number, {}))
             if u is not None:
                 points[number] = u
         # of trials that were created since they were read, only the announcements are known
-        return points | self._taken(replica, own, (), crowd, but={t.number for t in trials})
+        return points | self._taken(replica, own, (), living, but={t.number for t in trials})
 
     def _taken(
-        self, replica: Replica, own: int, trials: Sequence[FrozenTrial], crowd: Crowd, but: Container[int] = ()
+        self, replica: Replica, own: int, trials: Sequence[FrozenTrial], living: LivingWorkers, but: Container[int] = ()
     ) -> dict[int, Array]:
         """Cube points of other workers that the replica does not know: those announced, and those of `trials` that
         have ended meanwhile."""
         found = {t.number: replica.encode(t.params) for t in replica.unknown(trials) if t.state.is_finished()}
-        for number, ask in crowd.asks.items():
-            if number in but or replica.has_told(number) or number in found:
+        for number, ask in living.asks.items():
+            if number in but or replica.has_taken(number) or number in found:
                 continue
-            if not crowd.has_ended(number, self.pending_ttl):
+            if not living.has_ended(number, self.pending_ttl):
                 found[number] = replica.place_of_ask(number, ask)
         return {number: u for number, u in found.items() if u is not None and number != own}
 
-    def _step(self, study: Study, trial: FrozenTrial, trials: Sequence[FrozenTrial], crowd: Crowd) -> int:
+    def _step(self, study: Study, trial: FrozenTrial, trials: Sequence[FrozenTrial], living: LivingWorkers) -> int:
         """The key of a trial's proposal: its number, less the trials before it whose workers died.
 
         So the trial that takes the place of a lost one is proposed what the lost one was.
@@ -431,8 +431,8 @@ class Sampler(BaseSampler):
         heartbeat, stale = has_heartbeat(study), stale_ids(study)
         suspects = {TrialState.RUNNING, TrialState.FAIL} if heartbeat else {TrialState.RUNNING}
         before = [t for t in trials if t.state in suspects and t.number < trial.number]
-        named = crowd.asks.keys()
-        lost = sum(is_lost(t, heartbeat, stale, t.number in named, crowd.has_ended(t.number)) for t in before)
+        named = living.asks.keys()
+        lost = sum(is_lost(t, heartbeat, stale, t.number in named, living.has_ended(t.number)) for t in before)
         # 1000: steps kept, at least one for every trial that a process has under way
         while len(self._steps) >= 1000:
             del self._steps[next(iter(self._steps))]

@@ -163,7 +163,7 @@ def probe_seed(trials: Iterable[FrozenTrial]) -> int:
     return next((seed for seed in seeds if type(seed) is int and seed >= 0), 0)
 
 
-def ran_together(trials: Iterable[FrozenTrial]) -> bool:
+def ran_at_once(trials: Iterable[FrozenTrial]) -> bool:
     """Whether a trial began before one with a smaller number had ended."""
     begun = sorted((t for t in trials if t.datetime_start is not None), key=lambda t: t.number)
     latest = datetime.min

@@ -47,7 +47,7 @@ from regretless.models.gp.acquisition import kept_from_failures, log_expected_im
 from regretless.models.gp.design import away_from_known
 from regretless.models.gp.maximiser import Acquisition, maximise
 from regretless.models.gp.posterior import GP
-from regretless.models.gp.step import INCUMBENTS, best_by_mean, best_told, step
+from regretless.models.gp.step import INCUMBENTS, best_by_mean, best_evaluated, step
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
@@ -129,7 +129,7 @@ class BBO(GPMethod):
 
     def _recommend(self, history: History) -> Array:
         gp = self._surrogate.gp(history.X, history.y, history.yvar)
-        return best_told(gp, self._evaluated(history))
+        return best_evaluated(gp, self._evaluated(history))
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         if self.fidelity:

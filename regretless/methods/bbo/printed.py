@@ -35,7 +35,7 @@ from regretless.method import Traits
 from regretless.methods.bbo.theorems import confidence_width, paper_phi
 from regretless.methods.shared import GPMethod
 from regretless.models.gp.acquisition import log_expected_improvement, upper_confidence
-from regretless.models.gp.step import best_told, step
+from regretless.models.gp.step import best_evaluated, step
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
@@ -96,4 +96,4 @@ class PrintedBBO(GPMethod):
     def _recommend(self, history: History) -> Array:
         if self.acquisition == "ucb":
             return np.array(history.X[-1])  # (Alg. 2, l. 9)
-        return best_told(self._surrogate.gp(history.X, history.y, history.yvar), history.X)  # (Alg. 1, l. 9)
+        return best_evaluated(self._surrogate.gp(history.X, history.y, history.yvar), history.X)  # (Alg. 1, l. 9)

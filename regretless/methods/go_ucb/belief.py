@@ -79,6 +79,6 @@ def optimism(belief: MeanAndSd, radius: float, cube: Cube) -> Acquisition:
     return Acquisition(with_gradient(bound, cube), bound)
 
 
-def best_told(belief: MeanAndSd, X: Array, most: int = GOOD) -> Array:
+def best_evaluated(belief: MeanAndSd, X: Array, most: int = GOOD) -> Array:
     """The told points (n x d) with the best means, best first, at most `most` x d."""
     return np.asarray(X[np.argsort(-belief(X)[0], kind="stable")[:most]])

@@ -26,7 +26,7 @@ from scipy.special import ndtri
 
 from regretless.certificate import Certificate
 from regretless.history import History
-from regretless.methods.go_ucb.belief import MeanAndSd, best_told, optimism
+from regretless.methods.go_ucb.belief import MeanAndSd, best_evaluated, optimism
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.parametric import Jacobian, with_gradient
 from regretless.models.gp.maximiser import Acquisition, maximise, maximise_many
@@ -186,7 +186,7 @@ def theory_certificate(
     lower = members.extreme(x, -1.0)[0]
     radius = math.sqrt(max(members.limit - float(members.squares(fit.v[None])[0]), 0.0) / fit.sigma2)
     acquisition = optimism(belief, radius, cube)
-    near = best_told(belief, history.X)
+    near = best_evaluated(belief, history.X)
     hopeful, _ = maximise_many(acquisition, cube, rng, incumbents=near)
     upper = members.largest(cube, np.concatenate([x[None], hopeful]))
     noise = f"the noise is {noise_sd:g}-sub-Gaussian, or as told with a value"
@@ -201,7 +201,7 @@ def linearised_certificate(
     fitted."""
     b = FITTED_WIDTH * float(ndtri(1 - delta / 2))
     acquisition = optimism(belief, b, cube)
-    top = maximise(acquisition, cube, rng, incumbents=best_told(belief, history.X))
+    top = maximise(acquisition, cube, rng, incumbents=best_evaluated(belief, history.X))
     mean, sd = belief(x[None])
     bounds = float(mean[0] - b * sd[0]), float(acquisition.value(top[None])[0])
     assumptions = (f"{name} with parameters and noise fitted", "coverage as measured on test problems")

@@ -43,7 +43,7 @@ from regretless.basics.streams import Draws
 from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import Method, Traits
-from regretless.methods.go_ucb.belief import MeanAndSd, best_told, family_belief, hybrid_belief, optimism
+from regretless.methods.go_ucb.belief import MeanAndSd, best_evaluated, family_belief, hybrid_belief, optimism
 from regretless.methods.go_ucb.certify import linearised_certificate, theory_certificate
 from regretless.methods.go_ucb.guard import Guard, Leader
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
@@ -154,7 +154,7 @@ class GOUCB(Method):
         belief = self.belief(leader, fit, history)
         pair = optimism(belief, self.radius(fit), cube)  # (Alg. 1, Phase II, l. 4-5)
         acquisition = kept_from_failures(pair, history.X, history.failed)
-        return maximise(acquisition, cube, rng, incumbents=best_told(belief, history.X))
+        return maximise(acquisition, cube, rng, incumbents=best_evaluated(belief, history.X))
 
     def _propose_by_process(self, history: History, cube: Cube, rng: Draws) -> Array:
         """The proposal of GP-EI, which is made while the family cannot be trusted."""
@@ -197,7 +197,7 @@ class GOUCB(Method):
             gp = self._guard.surrogate.gp(history.X, history.y, history.yvar, history.pending)
             best = best_by_mean(gp, history.X, 1)
         else:
-            best = best_told(self.belief(leader, self.fit(history), history), history.X, 1)
+            best = best_evaluated(self.belief(leader, self.fit(history), history), history.X, 1)
         return np.asarray(best[0])
 
     def _certificate(self, history: History, delta: float) -> Certificate:

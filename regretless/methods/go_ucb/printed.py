@@ -125,7 +125,7 @@ class PrintedGOUCB(Method):
         if len(history) < self.initial:  # Phase I, 1
             return rng.random(self.dim)  # 2: x_j ~ U(X)
         settings = self._bound()
-        self._follow(history)
+        self._catch_up(history)
         assert self.ball is not None
         return settings.select(history, cube, rng, self.w, self.ball)  # Phase II, 4-5: (Eq. 6)
 

@@ -16,7 +16,7 @@ import numpy as np
 from regretless.basics.streams import Draws
 from regretless.history import History
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.belief import MeanAndSd, best_told, optimism
+from regretless.methods.go_ucb.belief import MeanAndSd, best_evaluated, optimism
 from regretless.methods.go_ucb.oracle import LARGEST, FamilyFit, Oracle
 from regretless.models.gp.maximiser import maximise
 from regretless.space import Cube
@@ -51,7 +51,7 @@ class Theorem:
     def select(self, history: History, cube: Cube, rng: Draws, w: Array, ball: Ball) -> Array:
         """x_t = argmax_x max_{w in Ball_t} f_x(w), d, the inner maximum linearised."""
         belief = self._belief(w, ball, history.pending)
-        return maximise(optimism(belief, 1.0, cube), cube, rng, incumbents=best_told(belief, history.X))
+        return maximise(optimism(belief, 1.0, cube), cube, rng, incumbents=best_evaluated(belief, history.X))
 
     def radius(self, ball: Ball) -> float:
         """sqrt(beta_t)."""

@@ -254,7 +254,7 @@ class GPThreDS(Method):
         """The recommended point after the values that the run has taken in."""
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         if self.run.test is not None:
             return self.run.next_point(history, rng)
         used = history.evaluations
@@ -262,25 +262,25 @@ class GPThreDS(Method):
 
     def tree(self, history: History) -> ThresholdTree:
         """The live cells, thresholds and regions given up after these values."""
-        self._follow(history)
+        self._catch_up(history)
         return self.run.tree
 
     def _recommend(self, history: History) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         if self._best is None:
-            rng, noise_var = self._fixed_generator(), self.run.scale.told_noise_var
+            rng, noise_var = self._fixed_generator(), self.run.scale.observed_noise_var
             self._best = cautious_best(history, self.cube, noise_var, self._kernel, rng)
         return self._best
 
     def _certificate(self, history: History, delta: float) -> Certificate:
-        self._follow(history)
+        self._catch_up(history)
         x, (lengthscale, noise_sd) = self.recommend(history), self._known
         if self._norm_bound is not None and lengthscale is not None and noise_sd is not None:
             return norm_certificate(
                 history, x, kernel=self._kernel, lengthscale=lengthscale, noise_sd=noise_sd, norm=self._norm_bound,
                 delta=delta,
             )  # fmt: skip
-        rng, noise_var = self._fixed_generator(), self.run.scale.told_noise_var
+        rng, noise_var = self._fixed_generator(), self.run.scale.observed_noise_var
         return whole_certificate(history, self.cube, x, noise_var, delta, rng, conservative=self._conservative)
 
     def _begin(self) -> None:
@@ -291,7 +291,7 @@ class GPThreDS(Method):
         self._best = None
 
     def _update(self, history: History, first: int) -> None:
-        self.run.take_in(history)
+        self.run.observe(history)
         self._best = None
 
     def __getstate__(self) -> dict[str, Any]:

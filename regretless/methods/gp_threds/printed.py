@@ -289,18 +289,18 @@ class PrintedGPThreDS(Method):
         """The recommended point after the values that the run has taken in."""
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         return self.run.next_point(history, rng)
 
     def tree(self, history: History) -> ThresholdTree:
         """The live nodes, thresholds and regions given up after these values."""
-        self._follow(history)
+        self._catch_up(history)
         return self.run.tree
 
     def _recommend(self, history: History) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         if self._best is None:
-            rng, noise_var = self._fixed_generator(), self._scale.told_noise_var
+            rng, noise_var = self._fixed_generator(), self._scale.observed_noise_var
             self._best = cautious_best(history, self.cube, noise_var, self._kernel, rng)
         return self._best
 
@@ -317,7 +317,7 @@ class PrintedGPThreDS(Method):
         self._best = None
 
     def _update(self, history: History, first: int) -> None:
-        self.run.take_in(history)
+        self.run.observe(history)
         self._best = None
 
     def __getstate__(self) -> dict[str, Any]:

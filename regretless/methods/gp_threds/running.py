@@ -58,7 +58,7 @@ class TreeSearch(ABC):
         next(self._search)
         return self
 
-    def take_in(self, history: History) -> None:
+    def observe(self, history: History) -> None:
         """Shows the search the values of a history from the first one on that it has not seen."""
         self._history, n = history, self.n
         for told in zip(history.X[n:], history.y[n:].tolist(), history.yvar[n:].tolist(), strict=True):

@@ -118,7 +118,7 @@ class MSUCB(DesignedMethod):
 
     def _best_points(self, history: History, gp: GP, bound: Acquire, incumbents: Array, rng: Generator) -> Array:
         """The best points found in the subspaces of Z_t and in those through the incumbents, CLIMBED x D."""
-        self._follow(history)
+        self._catch_up(history)
         arrays = PosteriorArrays(gp)
         # 32: subspaces through each incumbent, half of them learnt; our choice
         points, local, squared = self.bases.with_incumbents(arrays, history, self.cap, incumbents, 32)

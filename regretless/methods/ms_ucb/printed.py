@@ -43,7 +43,7 @@ from regretless.models.gp.acquisition import Acquire, confidence_bound, of_poste
 from regretless.models.gp.design import away_from_known
 from regretless.models.gp.maximiser import maximise
 from regretless.models.gp.posterior import GP
-from regretless.models.gp.step import best_told, step
+from regretless.models.gp.step import best_evaluated, step
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -106,7 +106,7 @@ class PrintedMSUCB(DesignedMethod):
         self, history: History, gp: GP, a_t: Acquire, pending: Array, rng: Generator
     ) -> tuple[Array, float]:
         """x_t = argmax over X_t of a_t, and its value (Eq. 8); pending: the hallucinated points of the process."""
-        self._follow(history)
+        self._catch_up(history)
         arrays = PosteriorArrays(gp)
         Z, squared = self.bases.newest(arrays, history, pending, self.cap)  # (Alg. 1, l. 4-5)
         copies = max(ASCENTS // len(Z), 1) if self.d else 1  # an ascent has a row of its own
@@ -121,7 +121,7 @@ class PrintedMSUCB(DesignedMethod):
     # -- beside the algorithm: the point to report, and Proposition 1 as a certificate
 
     def _recommend(self, history: History) -> Array:
-        return best_told(self.process.gp(history.X, history.y, history.yvar), history.X)
+        return best_evaluated(self.process.gp(history.X, history.y, history.yvar), history.X)
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - lower(r) (Prop. 1)."""

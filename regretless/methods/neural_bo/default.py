@@ -121,7 +121,7 @@ class NeuralBO(TangentMethod):
         self._new_model = partial(TrainedTangent, net, seed=self.seed, ridge=ridge, steps=training, device=device)
 
     def _step(self, history: History, cube: Cube, rng: np.random.Generator) -> Array:
-        self._follow(history)  # theta_{t-1} and U_{t-1} (Alg. 1, l. 6-7)
+        self._catch_up(history)  # theta_{t-1} and U_{t-1} (Alg. 1, l. 6-7)
         Z = self._candidates(history, cube, rng)
         f = self._draw(rng)  # f_t ~ N(h, nu^2 sigma_t^2) (Alg. 1, l. 3-4)
         x = self._maximiser(f, Z, history, cube, rng)  # x_t = argmax f_t (Alg. 1, l. 5)
@@ -175,7 +175,7 @@ class NeuralBO(TangentMethod):
             model = self._new_model()
             model.load(state, len(history))
             self._model, self._seen = model, History(self.dim)  # every history goes on from an empty one
-            self._follow(history)  # so that the net counts for this history and those that go on from it alone
+            self._catch_up(history)  # so that the net counts for this history and those that go on from it alone
 
 
 def _around(centres: Array, n: int, reach: float, cube: Cube, rng: np.random.Generator) -> Array:

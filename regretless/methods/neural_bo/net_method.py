@@ -65,12 +65,12 @@ class TangentMethod(DesignedMethod):
 
     def sample(self, history: History, U: Array, rng: np.random.Generator) -> Array:
         """One draw of the posterior function at cube points U (C x d), C: what a step maximises over its candidates."""
-        self._follow(history)
+        self._catch_up(history)
         return self._draw(rng)(self.inputs(U))
 
     def _recommend(self, history: History) -> Array:
         """The largest posterior mean among the best values."""
-        self._follow(history)
+        self._catch_up(history)
         order, means = self._shortlist(history)
         return np.array(history.X[order[np.argmax(means)]])
 

@@ -113,7 +113,7 @@ class PrintedNeuralBO(TangentMethod):
         self.U = Uncertainty(self._start, self.lam, self._start.features)  # (Alg. 1, l. 1)
 
     def _step(self, history: History, cube: Cube, rng: np.random.Generator) -> Array:
-        self._follow(history)  # the rounds before this one (Alg. 1, l. 2)
+        self._catch_up(history)  # the rounds before this one (Alg. 1, l. 2)
         D = self._candidates(history, cube, rng)
         f_t = self._draw(rng)  # (Alg. 1, l. 3-4)
         x_t = D[int(np.argmax(f_t(self.inputs(D))))]  # (Alg. 1, l. 5)
@@ -145,7 +145,7 @@ class PrintedNeuralBO(TangentMethod):
 
     def learning_rate(self, history: History) -> tuple[float, float]:
         """The learning rate of the training on this history and the one asked for, which may have been clipped."""
-        self._follow(history)
+        self._catch_up(history)
         return self.trained.rate, self.trained.asked
 
     def _certificate(self, history: History, delta: float) -> Certificate:

@@ -188,7 +188,7 @@ class TrainedTangent:
         if self.posterior is None or (n > EXACT_UP_TO) != isinstance(self.posterior, SketchRidge):
             self.posterior = empty_ridge(self.net, self.lam, X, seed=self._seed, device=self._device)
             self._targets, self._complete = np.empty(0), 0
-        self._take_in(X, values)
+        self._observe(X, values)
         self.posterior.extend(X, self._targets, relative_noise(yvar, size))
 
     def draw(self, nu: float, rng: np.random.Generator) -> Path:
@@ -296,7 +296,7 @@ class TrainedTangent:
 
     # -- the regression
 
-    def _take_in(self, X: Array, y: Array) -> None:
+    def _observe(self, X: Array, y: Array) -> None:
         """The regression's targets of all values, block by block."""
         parts = [self._targets[: self._complete]]
         for start in range(self._complete, len(y), BLOCK):

@@ -48,7 +48,7 @@ def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:
     return np.asarray(X[np.argsort(-gp.mean_at(X), kind="stable")[:count]])
 
 
-def best_told(gp: HasMean, X: Array) -> Array:
+def best_evaluated(gp: HasMean, X: Array) -> Array:
     """The row of X with the largest posterior mean, d."""
     return np.asarray(best_by_mean(gp, X, 1)[0])
 
@@ -58,7 +58,7 @@ def best_weighed(gp: GP, history: History) -> Array:
     m + OWN_VALUE (y - m). A fitted noise is in part roughness that the model does not resolve, so the mean of a point
     whose own value is poor may be that of its better neighbours. With constraints, of the points that satisfy them."""
     if np.isfinite(history.yvar).all() or (history.n_constraints and not history.feasible.any()):
-        return best_told(gp, history.worth_using())
+        return best_evaluated(gp, history.worth_using())
     usable = np.flatnonzero(history.feasible) if history.n_constraints else np.arange(len(history))
     mean = gp.mean_at(history.X[usable])
     own = (gp.y[gp.n - len(history) :][usable] - gp.offset) / gp.scale  # as the model sees them

@@ -151,7 +151,7 @@ class Surrogate:
         """The posterior of values y (n >= 1) with variances yvar (n, NaN unknown) at X (n x d), pending: p x d."""
         if len(y) == 0:
             raise ValueError("a surrogate needs at least one value")
-        X, y, yvar = self._take_in(X, y, yvar)
+        X, y, yvar = self._observe(X, y, yvar)
         k, size = self._last_fit(len(y))
         hyper, scale = self._fitted(k, size, X, y, yvar)
         if self.shorten != 1.0:
@@ -182,7 +182,7 @@ class Surrogate:
 
     def latest_fit(self, X: Array, y: Array, yvar: Array) -> State:
         """The last hyper-parameters fitted to a part of this history; empty when there are none."""
-        self._take_in(X, y, yvar)
+        self._observe(X, y, yvar)
         if not self._fits:
             return {}
         k, (hyper, scale) = max(self._fits.items(), key=lambda item: item[0])
@@ -213,11 +213,11 @@ class Surrogate:
         )
         if not sound:
             raise ValueError(f"the state is damaged: it holds no fit of this model to {len(y)} values")
-        self._take_in(X, y, yvar)
+        self._observe(X, y, yvar)
         hyper = Hyper(lengthscale, numbers["noise"], numbers["signal"], numbers["quadratic"], rotation)
         self._fits[scheduled(size)[0]] = hyper, numbers["scale"]
 
-    def _take_in(self, X: Array, y: Array, yvar: Array | None) -> tuple[Array, Array, Array]:
+    def _observe(self, X: Array, y: Array, yvar: Array | None) -> tuple[Array, Array, Array]:
         """The history in the form in which it is modelled; drops what the cache holds about others."""
         X, y = np.asarray(X, dtype=np.float64), np.clip(np.asarray(y, dtype=np.float64), -LARGEST, LARGEST)
         yvar = np.full(len(y), np.nan) if yvar is None else np.asarray(yvar, dtype=np.float64)

@@ -16,7 +16,7 @@ from regretless.basics.streams import Stream, keyed_generator
 from regretless.history import History
 from regretless.models.gp.posterior import GP
 from regretless.models.gp.sobol import sobol_points
-from regretless.models.gp.step import best_told
+from regretless.models.gp.step import best_evaluated
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
@@ -66,7 +66,7 @@ class Restarts:
         """The number of values that came before the present region."""
         self.region = TrustRegion()
 
-    def take_in(self, y: Array, first: int) -> None:
+    def observe(self, y: Array, first: int) -> None:
         """The values from row `first` of y (n) on."""
         for n in range(first, len(y)):
             if n < self.start + self._initial:
@@ -95,7 +95,7 @@ class Restarts:
 def thompson_step(gp: GP, X: Array, length: float, cube: Cube, rng: np.random.Generator) -> Array:
     """The candidate in a region around the best of X (n x d) where a function drawn from the posterior is
     largest, d."""
-    centre = best_told(gp, X)
+    centre = best_evaluated(gp, X)
     candidates = cube.snap(trust_region_candidates(centre, length, gp.hyper.lengthscale, rng))
     candidates = candidates[(candidates != centre).any(axis=1)]
     if len(candidates) == 0:  # a small finite space can be exhausted by its trust region

@@ -46,11 +46,11 @@ class ProcessScale:
 
     def grouped(self, X: Array, y: Array, yvar: Array) -> tuple[Array, Array, Array]:
         """The distinct points (m x d), the averages of their values in standardised units (m) and their weights (m)."""
-        points, values, total = grouped(X, y, weights(yvar, self.told_noise_var))
+        points, values, total = grouped(X, y, weights(yvar, self.observed_noise_var))
         return points, self.inside(values), total
 
     @property
-    def told_noise_var(self) -> float:
+    def observed_noise_var(self) -> float:
         """The noise variance of a value whose own is unknown, in the values' units squared; at most a float."""
         return min(self.noise_var * (self.sd * self.sd), sys.float_info.max)
 

@@ -29,7 +29,9 @@ def posterior(outside: int = 0) -> Any:
 def history(yvar: float = np.nan, broken: tuple[float, ...] = ()) -> History:
     """The values; `broken`: by how much each point breaks a constraint, negative where it holds."""
     empty = History(2, constraints=1 if broken else 0)
-    return empty.with_values(X, 5.0 + 2.0 * OWN, yvar=np.full(3, yvar), sides=np.array([broken]).T if broken else None)
+    return empty.with_values(
+        X, 5.0 + 2.0 * OWN, yvar=np.full(3, yvar), side_values=np.array([broken]).T if broken else None
+    )
 
 
 @pytest.mark.parametrize(

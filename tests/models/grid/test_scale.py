@@ -31,11 +31,11 @@ def test_the_scale_of_values_of_any_size_is_finite_and_proportional(size: float)
     plain, large = fit_scale(X, y, "se"), fit_scale(X, size * y, "se")
     assert large.sd == pytest.approx(size * plain.sd)
     assert large.noise_var == plain.noise_var
-    assert math.isfinite(large.told_noise_var)
+    assert math.isfinite(large.observed_noise_var)
     assert np.allclose(large.inside(size * y), plain.inside(y))
     y[7] = size
     one = fit_scale(X, y, "se", noise_sd=0.1)
-    assert np.isfinite([one.shift, one.sd, one.lengthscale, one.noise_var, one.told_noise_var]).all()
+    assert np.isfinite([one.shift, one.sd, one.lengthscale, one.noise_var, one.observed_noise_var]).all()
 
 
 def test_grouping_and_merging_keep_sums() -> None:

@@ -156,7 +156,7 @@ class TangentRegion(TangentMethod):
         self._new_model = partial(ClosedForm, net, start, seed=self.seed, rule=rule, warping=warp, device=device)
 
     def _step(self, history: History, cube: Cube, rng: np.random.Generator) -> Array:
-        self._follow(history)
+        self._catch_up(history)
         Z = self._candidates(history, cube, rng)
         f = self._draw(rng)  # f_t ~ GP(mean, nu^2 sigma_t^2)
         x = Z[int(np.argmax(f(self.inputs(Z))))]  # x_t = argmax f_t
@@ -166,7 +166,7 @@ class TangentRegion(TangentMethod):
         self._progress, self._model = Progress(self._design.size, self.dim), self._new_model()
 
     def _update(self, history: History, first: int) -> None:
-        self._progress.take_in(history.y[first:])
+        self._progress.observe(history.y[first:])
         yvar = history.yvar if self._norm_bound is None else np.full(len(history), np.nan)  # Thm. 1 has one ridge
         self._model.refresh(self._read(history, first), history.y, yvar)
 
@@ -186,7 +186,7 @@ class TangentRegion(TangentMethod):
 
     def _recommend(self, history: History) -> Array:
         """The largest posterior mean or, as far as neighbours show less noise than assumed, the largest value."""
-        self._follow(history)
+        self._catch_up(history)
         order, means = self._shortlist(history)
         share = self._model.noise_shown()
         return np.array(history.X[order[np.argmax(share * means + (1 - share) * history.y[order])]])
@@ -197,7 +197,7 @@ class TangentRegion(TangentMethod):
         n = len(history)
         if n < 2 * (self.dim + 1):
             return Certificate.none(f"{n} values are too few for a bound in {self.dim} dimensions", delta)
-        self._follow(history)
+        self._catch_up(history)
         if not self._model.is_exact:
             why = f"beyond {EXACT_UP_TO} values the model is a sketch, whose deviation is no bound"
             return Certificate.none(why, delta)

@@ -17,7 +17,7 @@ class Progress:
         self._best, self._worst = -np.inf, np.inf
         self.region = TrustRegion()
 
-    def take_in(self, y: Array) -> None:
+    def observe(self, y: Array) -> None:
         """Further values y (n), in the order told."""
         for value in y.tolist():
             if self._seen >= self._n_design:

@@ -12,7 +12,7 @@ from regretless.space.parameters import Choice, Float, Int
 def progress_after(*parts, n_design=6, dim=3):
     progress = Progress(n_design, dim)
     for part in parts:
-        progress.take_in(np.array(part, dtype=float))
+        progress.observe(np.array(part, dtype=float))
     return progress.region
 
 
