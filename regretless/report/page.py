@@ -265,4 +265,5 @@ def _cell(value: TableCell, words: bool, marked: bool) -> str:
     names = " ".join(name for name, on in kinds if on)
     look = f' class="{names}"' if names else ""
     sort = f' data-v="{number:.10g}"' if math.isfinite(number) and not words else ""
-    return f"<td{look}{sort}>{html.escape(text)}</td>"
+    shown = html.escape(text).replace("_", "_<wbr>") if words else html.escape(text)  # names may break there
+    return f"<td{look}{sort}>{shown}</td>"

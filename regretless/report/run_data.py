@@ -198,14 +198,18 @@ class RunData:
 
     @property
     def brackets(self) -> Array:
-        """Where certificates put the optimum over the run: numbers of trials, lower and upper ends, 3 x k."""
-        found, known = zip(*self.certificates, strict=True), self.result.best_so_far()
-        rows = [(n - 1, c.lower, c.upper) for n, c in found if c.certified]
-        at, low, high = np.array(rows, dtype=np.float64).reshape(-1, 3).T
-        best = known[at.astype(int)]
+        """Where the last certificate put the optimum, from the first one on: numbers of trials, lower and upper ends,
+        3 x k."""
+        found = [(n - 1, c.lower, c.upper) for n, c in zip(*self.certificates, strict=True) if c.certified]
+        if not found:
+            return np.empty((3, 0))
+        at, low, high = np.array(found).T
+        trials = np.arange(int(at[0]), len(self.trials))
+        last = np.searchsorted(at, trials, side="right") - 1
+        low, high, best = low[last], high[last], self.result.best_so_far()[trials]
         if not self.noisy:  # the optimum is at least as good as a value that was seen
             low, high = (low, np.fmin(high, best)) if self.better < 0 else (np.fmax(low, best), high)
-        return np.array([self.numbers[at.astype(int)], low, high])
+        return np.array([self.numbers[trials], low, high])
 
     @functools.cached_property
     def noisy(self) -> bool:

@@ -232,13 +232,17 @@ def _history(data: RunData) -> list[Section]:
     }
     at, low, high = data.brackets
     if len(at) > 1:
-        numbers, bounds = at.astype(int).tolist(), {"low": page.numbers(low), "high": page.numbers(high)}
-        chart["series"].append({"name": "where the optimum may be", "kind": "band", "x": [numbers], "y": [bounds]})
+        keep = page.thinned(len(at))
+        numbers, bounds = (
+            at[keep].astype(int).tolist(),
+            {"low": page.numbers(low[keep]), "high": page.numbers(high[keep])},
+        )
+        chart["series"].insert(1, {"name": "where the optimum may be", "kind": "band", "x": [numbers], "y": [bounds]})
     words = ["Dots are values, from pale (the first) to strong (the last); the ring is the best trial."]
     words += ["Hollow dots break a constraint."] if _broken(data) else []
     words += ["Crosses at the bottom are failures."] if data.failed else []
     words += ["Bars are two standard errors to both sides."] if data.sd is not None else []
-    words += ["The band is where the certificate of that moment put the best possible value."] if len(at) > 1 else []
+    words += ["The band is where the last certificate put the best possible value."] if len(at) > 1 else []
     section = page.charts_section("Values over the run", [chart], note=" ".join(words) + _cut_note(data))
     return [section, *_certificates(sizes, certificates)]
 

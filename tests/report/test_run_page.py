@@ -115,6 +115,12 @@ def test_the_optimum_is_at_least_as_good_as_what_was_seen(direction: Any) -> Non
     assert len(at) > 2
     best = result.best_so_far()[at.astype(int)]
     assert (high <= best).all() if sign > 0 else (low >= best).all()
+    assert at.tolist() == list(range(int(at[0]), 24)), "bounds hold until the next certificate"
+    sizes, certificates = RunData(result).certificates
+    for n, certificate in zip(sizes, certificates, strict=True):
+        if certificate.certified:
+            far = low if sign > 0 else high
+            assert far[at == n - 1] == (certificate.lower if sign > 0 else certificate.upper)
 
 
 def test_a_label_without_letters_is_seen() -> None:

@@ -218,14 +218,16 @@ function chart(figure) {
       }
       if (low && high) {
         const keep = xs.map((_, i) => i).filter((i) => ok(xs[i], low[i]) && ok(xs[i], high[i]));
-        const edge = (side) => (i) => `${px(xs[i]).toFixed(1)} ${py(side[i]).toFixed(1)}`;
-        const d = `M${keep.map(edge(high)).join("L")}L${[...keep].reverse().map(edge(low)).join("L")}Z`;
+        const spot = (x, y) => `${px(x).toFixed(1)} ${py(y).toFixed(1)}`, held = s.kind === "band"; // bounds hold until the next
+        const edge = (side) => keep.flatMap((i, k) =>
+          [...(held && k ? [spot(xs[i], side[keep[k - 1]])] : []), spot(xs[i], side[i])]);
+        const d = `M${edge(high).join("L")}L${edge(low).reverse().join("L")}Z`;
         if (keep.length > 1) make("svg:path", { d, fill: ink, "fill-opacity": 0.13, class: "band" }, plot);
       }
       const strokes = { stroke: ink, "stroke-width": 2, "stroke-linejoin": "round", ...dashes(s), fill: "none" };
       const lines = s.kind === "band" ? [low, high] : [mid];
       for (const line of lines) {
-        const d = path(xs, line, s.kind === "steps");
+        const d = path(xs, line, s.kind !== "line");
         make("svg:path", { d, ...strokes, class: "curve", "data-name": s.name }, plot);
       }
     }
