@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser
+from hypothesis import settings
+
+settings.register_profile("busy", deadline=None)  # a machine under test may be busy
+settings.load_profile("busy")
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")

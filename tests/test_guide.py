@@ -8,12 +8,13 @@ from guide import ELSEWHERE, NOTEBOOKS, notebook, run, shape
 DOCS = Path(__file__).parent.parent / "docs"
 PARTS = ("tutorials", "how-to", "explanation")
 GUIDE = [DOCS / "index.md", *(page for part in PARTS for page in sorted((DOCS / part).glob("*.md")))]
+REFERENCE = [page for page in sorted((DOCS / "reference").glob("*.md")) if "```python" in page.read_text()]
 RUN = [DOCS.parent / "README.md", *(page for page in GUIDE if page.stem not in ELSEWHERE)]
 WORDS = 1200
 """No page of the guide is longer than this, code and outputs included."""
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*RUN, *REFERENCE], ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
     for block, printed in run(page, tmp_path):
         if block.printed is not None:
