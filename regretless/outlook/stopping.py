@@ -369,7 +369,8 @@ class StopWhen(StopRule):
         looks = gain_below is not None or hypervolume_below is not None or below_noise
         if not looks and (in_trials, chance) != (None, None):
             raise ValueError(
-                "in_trials= and chance= belong to gain_below=, hypervolume_below= or below_noise=True; give one of those"
+                "in_trials= and chance= belong to gain_below=, hypervolume_below= or below_noise=True; "
+                "give one of those"
             )
         if not looks and all(value is None for value in plain.values()):
             names = f"gain_below=, hypervolume_below=, below_noise=True, {'=, '.join(plain)}="
