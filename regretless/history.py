@@ -155,7 +155,7 @@ class History:
         if self.feasible.any():
             return int(np.argmax(np.where(self.feasible, self.y, -np.inf)))
         sizes = np.median(np.abs(self.constraints), axis=0)
-        broken: Array = np.maximum(self.constraints, 0.0) / np.where(sizes > 0, sizes, 1.0)
+        broken: Array = np.maximum(self.constraints, 0.0) / np.where((sizes > 0) & (sizes < np.inf), sizes, 1.0)
         return int(np.argmin(broken.sum(axis=1)))
 
     def worth_using(self) -> Array:

@@ -1,9 +1,12 @@
 """Half of the space fails: methods by expected improvement learn to leave it, although the optimum seems to lie
 there."""
 
+import math
+
 import numpy as np
 import pytest
 
+import regretless as rg
 from regretless.auto import find_recipe
 from regretless.testing import Loop
 
@@ -29,3 +32,14 @@ def test_a_failing_half_is_left(name: str) -> None:
     """Two of them once spent 21 to 24 trials there: the logarithm of an improvement has no lower bound, and
     outweighed that of the successes."""
     assert np.median([failures(name, seed) for seed in range(5)]) < 17
+
+
+@pytest.mark.parametrize("method", ["random", "sobol", "turbo", "cma-es", "gp-ei", "auto"])
+def test_a_run_that_finds_nothing_feasible_has_a_result(method: str) -> None:
+    result = rg.minimize(
+        lambda x: rg.Value(x, constraints=[1.0]), {"x": rg.Float(-5.0, 11.0)}, trials=6, method=method, constraints=1,
+        seed=0, progress=False, max_failures=math.inf,
+    )  # fmt: skip
+    assert len(result.trials) == 6
+    assert "satisf" in f"{result.message} {result.certificate}"
+    assert str(result)

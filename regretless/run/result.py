@@ -66,8 +66,9 @@ class Result:
     def of(cls, optimizer: Optimizer, message: str = SO_FAR, *, success: bool = True) -> Result:
         """The result of what an optimizer knows now; a run without a single success has NaN for a value, unless earlier
         evaluations left it nothing to do."""
-        if not any(t.value is not None for t in optimizer.trials) and (optimizer.trials or not optimizer.book.earlier):
-            why = "no evaluation succeeded"
+        failed = not any(t.value is not None for t in optimizer.trials)
+        if (failed and (optimizer.trials or not optimizer.book.earlier)) or len(optimizer.history) == 0:
+            why = "no evaluation succeeded" if failed else "no evaluated setting satisfies the constraints"
             nothing, message = Certificate.none(why, 0.05), message if why in message else f"{message}; {why}"
             return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
         params = optimizer.recommend()

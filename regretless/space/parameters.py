@@ -448,13 +448,22 @@ def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def _rounded_end(value: float, low: float, high: float) -> bool:
+    """Whether a number of a shorter kind of float is an end of a range, rounded to it: NumPy before 2.0 compares
+    them as longer ones."""
+    if not isinstance(value, np.floating):
+        return False
+    with np.errstate(over="ignore"):
+        return bool(value in (type(value)(low), type(value)(high)))
+
+
 def is_finite(value: Any) -> TypeGuard[float]:
     """Whether a value is a number that a float can hold; whole numbers may be larger than any."""
     return is_number(value) and bool(-sys.float_info.max <= value <= sys.float_info.max)
 
 
 def _number_in(parameter: Float | Int, value: Any, low: float, high: float) -> float:
-    if not is_number(value) or not low <= value <= high:
+    if not is_number(value) or not (low <= value <= high or _rounded_end(value, low, high)):
         raise ValueError(f"{value!r} is not a number within {parameter}")
     return int(value) if isinstance(value, int | np.integer) else float(value)
 

@@ -20,7 +20,7 @@ from regretless.doors.optuna.rules import COST, STOP_NOTE, constraints_of, kept_
 from regretless.doors.optuna.sampler import ERROR
 from regretless.doors.optuna.settings import StudySettings
 from regretless.doors.optuna.tree import learn_tree, space_of
-from regretless.doors.optuna.trials import VARIANCE, directions_of, moments_of, seconds_of
+from regretless.doors.optuna.trials import amount, directions_of, moments_of, seconds_of, told_variance
 from regretless.doors.optuna.urls import open_storage
 from regretless.doors.optuna.workers import OWNER, drawn_probes, probe_seed
 from regretless.files.codec import method_named
@@ -71,7 +71,7 @@ def _took_in(optimizer: Optimizer, trial: FrozenTrial, space: Distributions) -> 
         return False
     found = constraints_of(trial)
     if trial.state == TrialState.COMPLETE and set(found) == set(names):
-        var, paid = trial.user_attrs.get(VARIANCE), trial.user_attrs.get(COST)
+        var, paid = told_variance(trial, len(optimizer.task.directions)), amount(trial.user_attrs.get(COST))
         value: Any = trial.values if optimizer.task.several else trial.values[0]
         optimizer.tell(own, value, var=var, constraints=found or None, seconds=seconds_of(trial), cost=paid)
     else:

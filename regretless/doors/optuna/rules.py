@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from regretless.basics.values import as_number, numbers_of
 from regretless.certificate import Certificate
-from regretless.doors.optuna.trials import directions_of, keep, kept
+from regretless.doors.optuna.trials import amount, directions_of, keep, kept
 from regretless.doors.optuna.workers import probe_steps, ran_at_once
 from regretless.outlook.outlook import Outlook
 from regretless.outlook.probes import Probing, Share, Spending, rule_of
@@ -77,7 +77,7 @@ def _ended(trial: FrozenTrial) -> Ended:
     feasible = complete and all(c <= 0 for c in constraints_of(trial).values())
     took = None if trial.duration is None else trial.duration.total_seconds()
     value, state = (values[0], "done") if values else (None, "failed")
-    return Ended(value, trial.user_attrs.get(COST), state, feasible and bool(values), took, values)
+    return Ended(value, amount(trial.user_attrs.get(COST)), state, feasible and bool(values), took, values)
 
 
 def ask(rule: StopRule, study: Study) -> str | None:
@@ -132,4 +132,5 @@ def constraints_of(trial: FrozenTrial) -> dict[str, float]:
     found = {str(i): value for i, value in enumerate(numbers or ())}
     prefix = f"{CONSTRAINTS}:"
     named = {key.removeprefix(prefix): as_number(v) for key, v in trial.system_attrs.items() if key.startswith(prefix)}
-    return found | {name: value for name, value in named.items() if value is not None}
+    found |= {name: value for name, value in named.items() if value is not None}
+    return {name: value for name, value in found.items() if not math.isnan(value)}

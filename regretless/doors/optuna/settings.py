@@ -124,7 +124,7 @@ def check_space(study: Study, space: Mapping[str, BaseDistribution], conditional
 
 def objective_changed(study: Study, objective: object) -> bool:
     """Whether the source of the objective differs from the one the study knows; writes down the present one."""
-    now, before = source_fingerprint(objective), kept(study).get(OBJECTIVE, "")
+    now, before = source_fingerprint(objective), kept(study).get(OBJECTIVE)
     if now != before:
         keep(study, OBJECTIVE, now)
-    return before not in ("", now)
+    return isinstance(before, str) and before not in ("", now)

@@ -12,6 +12,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from regretless.basics.values import as_number
 from regretless.doors.optuna.workers import OWNER
 from regretless.task import Direction
 
@@ -96,9 +97,23 @@ def variances(trial: FrozenTrial, count: int) -> tuple[float, ...]:
     return tuple(map(_variance, found if isinstance(found, list) and len(found) == count else [None] * count))
 
 
+def told_variance(trial: FrozenTrial, count: int) -> float | tuple[float, ...] | None:
+    """What a trial tells of the noise of its values, as `Optimizer.tell` takes it."""
+    found = (variance(trial),) if count == 1 else variances(trial, count)
+    if any(map(math.isnan, found)):
+        return None
+    return found[0] if count == 1 else found
+
+
 def _variance(found: Any) -> float:
-    known = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf
-    return float(found) if known else math.nan
+    number = amount(found)
+    return math.nan if number is None else number
+
+
+def amount(found: Any) -> float | None:
+    """What an attribute says that may be anybody's: None where it is no finite number of at least 0."""
+    number = as_number(found)
+    return number if number is not None and 0 <= number < math.inf else None
 
 
 def all_evaluated(size: float, trials: Iterable[FrozenTrial], *, bounded: bool = False) -> bool:

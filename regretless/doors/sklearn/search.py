@@ -313,8 +313,10 @@ class _Rounds:
 
     def evaluate(self, settings: list[Any]) -> dict[str, Any]:
         """scikit-learn's results of all rounds up to this one."""
+        if self._context is None:
+            return self._evaluate(settings)
         try:
-            return self._evaluate(settings) if self._context is None else self._evaluate(settings, callback_ctx=self)
+            return self._evaluate(settings, callback_ctx=self)
         finally:
             self._begun += len(settings) * self._search.n_splits_
 
