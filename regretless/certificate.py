@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 SOUGHT_FRONT = "a setting that would extend the front"
 """What the share speaks of where there are several objectives."""
+HALF = 0.5
+"""Shares of the space from this one on tell nobody anything, and are not mentioned."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class Certificate:
     probes: int = 0
     sought: str = "a better setting"
     """What the share speaks of."""
+    by_limit: str = ""
+    """"floor" or "ceiling" where nothing but that of the user bounds the gap."""
+    asks: str = ""
+    """What the user could say that would make the gap smaller."""
 
     @property
     def certified(self) -> bool:
@@ -100,7 +106,15 @@ class Certificate:
         return {**finite, **words, **share, "text": str(self)}
 
     def __str__(self) -> str:
-        return f"{self.share_sentence()} {self.gap_sentence()}"
+        """What there is to say, at least one sentence: shares of a half and more, and probes that nobody asked for, are
+        not mentioned."""
+        says = self.share < HALF if self.share is not None else self.probes > 0
+        return " ".join([*[self.share_sentence()] * says, self.gap_sentence()])
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it bounds anything that a reader could act on."""
+        return self.certified or (self.share is not None and self.share < HALF)
 
     def share_sentence(self) -> str:
         """What is known of the space as a whole, in one sentence."""
@@ -122,11 +136,14 @@ class Certificate:
             one = f"feasible one, and itself feasible with probability {self.feasible:.3g}"
         gap = rounded_up(self.gap, 4) if self.kind == "theory" else f"{self.gap:.4g}"
         says = f"the recommended setting is at most {gap} worse than the best {one}"
+        if self.certain and self.by_limit:
+            return f"Only your {self.by_limit} bounds the gap: {says}, because {', '.join(self.assumptions)}."
         if self.certain:
             return f"{says[0].upper()}{says[1:]}, because {', '.join(self.assumptions)}."
         if self.kind == "theory":
             return f"With probability {1 - self.delta:.4g} {says} (theory, {rests})."
-        return f"As measured at nominal {1 - self.delta:.4g}, {says} (fitted, {rests})."
+        asks = f" {self.asks}" if self.asks else ""
+        return f"By the model, at nominal probability {1 - self.delta:.4g}, {says} (measured, not proven).{asks}"
 
 
 def rounded_up(number: float, digits: int) -> str:

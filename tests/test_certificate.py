@@ -6,11 +6,14 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import regretless as rg
 from regretless.certificate import Certificate
+from regretless.outlook.bounds import asked_for
 from regretless.report.run_data import certificates_of
+from regretless.task import Direction, Task
 
 FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.0301, share_reason="", probes=98)
 
@@ -22,8 +25,8 @@ FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.03
             FITTED,
             "With probability 0.95 at most 3.1 % of the search space holds a better setting (98 independent uniform "
             "probes).",
-            "As measured at nominal 0.95, the recommended setting is at most 0.25 worse than the best one (fitted, "
-            "assuming a process).",
+            "By the model, at nominal probability 0.95, the recommended setting is at most 0.25 worse than the best "
+            "one (measured, not proven).",
         ),
         (
             replace(FITTED, kind="theory", share=None, share_reason="nobody probed"),
@@ -44,7 +47,37 @@ FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.03
     ],
 )  # fmt: skip
 def test_two_plain_sentences(certificate: Certificate, share: str, gap: str) -> None:
-    assert str(certificate) == f"{share} {gap}"
+    assert (certificate.share_sentence(), certificate.gap_sentence()) == (share, gap)
+    small = certificate.share is not None and certificate.share < 0.5
+    mentioned = small or (certificate.share is None and certificate.probes > 0)
+    assert str(certificate) == (f"{share} {gap}" if mentioned else gap)
+    assert certificate.says_something == (small or certificate.certified)
+
+
+def test_a_gap_that_only_a_limit_bounds_says_so() -> None:
+    only = replace(FITTED, kind="theory", certain=True, assumptions=("no value lies below floor=0",), by_limit="floor")
+    assert only.gap_sentence() == (
+        "Only your floor bounds the gap: the recommended setting is at most 0.25 worse than the best one, because no "
+        "value lies below floor=0."
+    )
+
+
+@pytest.mark.parametrize(("direction", "values", "bracket", "words"), [
+    ("minimize", [0.02, 3.0], (-0.1, 0.02), "say floor=0"), ("minimize", [-0.02, 3.0], (-0.1, -0.02), ""),
+    ("minimize", [0.02, 3.0], (0.01, 0.02), ""), ("maximize", [0.2, 0.97], (0.97, 1.2), "say ceiling=1"),
+    ("maximize", [0.2, 1.3], (1.3, 1.5), ""), ("maximize", [0.2, 0.9], (0.9, 0.99), ""),
+])  # fmt: skip
+def test_a_gap_beyond_all_values_asks_for_a_limit(
+    direction: Direction, values: list[float], bracket: tuple[float, float], words: str
+) -> None:
+    lower, upper = bracket
+    found = replace(FITTED, lower=lower, upper=upper, gap=upper - lower)
+    space = rg.Space({"x": rg.Float(-3, 9)})
+    asks = asked_for(found, Task(space, (direction,)), np.array(values))
+    assert asks.endswith(f"{words}.") if words else asks == ""
+    assert str(replace(found, asks=asks)).endswith(asks or "(measured, not proven).")
+    limit = {"floor": 0.0} if direction == "minimize" else {"ceiling": 1.0}
+    assert asked_for(found, Task(space, (direction,), **limit), np.array(values)) == ""
 
 
 def test_what_is_proven_is_rounded_up() -> None:

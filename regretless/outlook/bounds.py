@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 
 from regretless.certificate import Certificate
+from regretless.space.parameters import Array
 from regretless.task import Task
 
 
@@ -36,7 +38,20 @@ def within_limit(found: Certificate, task: Task, best: float | None) -> Certific
     if task.limit is None:
         return found
     side = "above" if task.sign > 0 else "below"
-    return found.below(task.sign * task.limit, best, f"no value lies {side} {limit_name(task)}={task.limit:g}")
+    within = found.below(task.sign * task.limit, best, f"no value lies {side} {limit_name(task)}={task.limit:g}")
+    return replace(within, by_limit=limit_name(task)) if within.certain and not found.certain else within
+
+
+def asked_for(found: Certificate, task: Task, values: Array) -> str:
+    """The floor or ceiling that would make a gap smaller: where all values (n, in the user's units) are above 0 and the
+    gap reaches below it, or all are shares and it reaches beyond 1."""
+    if found.kind != "fitted" or task.limit is not None or not len(values):
+        return ""
+    if task.sign < 0 and values.min() > 0 and found.lower < 0:
+        return "That reaches below 0, where no value was seen: if none can be negative, say floor=0."
+    if task.sign > 0 and values.min() >= 0 and values.max() <= 1 and found.upper > 1:
+        return "That reaches above 1, where no value was seen: if none can, say ceiling=1."
+    return ""
 
 
 def limit_name(task: Task) -> str:

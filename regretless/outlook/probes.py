@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ from regretless.basics.streams import Stream, keyed_generator
 from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import Method
-from regretless.outlook.bounds import within_limit
+from regretless.outlook.bounds import asked_for, within_limit
 from regretless.space import Cube, Encoding
 from regretless.space.cube import MOST_COUNTED
 from regretless.space.parameters import Array, Axis
@@ -328,7 +328,8 @@ def gap_left(task: Task, method: Method, history: History, delta: float, *, limi
     value, top = _certain_range(method, history)
     if value is not None and top is not None and share_unseen(method.cube, history.X) == 0.0:
         return found.below(top, value, "every setting of the space was evaluated").scaled(task.sign)
-    return (within_limit(found, task, value) if limit_holds else found).scaled(task.sign)
+    found = (within_limit(found, task, value) if limit_holds else found).scaled(task.sign)
+    return replace(found, asks=asked_for(found, task, task.sign * history.y))
 
 
 def _certain_range(method: Method, history: History) -> tuple[float | None, float | None]:

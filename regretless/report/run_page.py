@@ -191,7 +191,7 @@ def _certificate(data: RunData) -> Section:
     if data.task.several:
         return page.text_section(title, result.certificate.share_sentence())
     there = f"At the recommended setting: {result.value_words}."
-    return page.text_section(title, there, result.certificate.share_sentence(), result.certificate.gap_sentence())
+    return page.text_section(title, there, *result.said)
 
 
 def _failures(data: RunData) -> list[Section]:

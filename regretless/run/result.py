@@ -94,6 +94,15 @@ class Result:
 
         return advise(self.optimizer)
 
+    @cached_property
+    def said(self) -> tuple[str, ...]:
+        """What to know and to do next: the outlook, settings that are as good, advice, and what is certified, where that
+        says something."""
+        if not self.params or not self.trials or self.optimizer.task.several:
+            return (str(self.certificate),)
+        found = [str(self.outlook), *[str(self.rivals)] * bool(self.rivals), *map(str, self.advice)]
+        return (*found, *[str(self.certificate)] * self.certificate.says_something)
+
     # -- scipy's names
 
     @property
@@ -150,11 +159,12 @@ class Result:
         seen = (
             f"the best value seen is {self.best.value:.6g}, of trial {self.optimizer.book.record.number_of(self.best)}"
         )
-        if np.isnan(self.value):
-            return f"not evaluated there; {seen}"
-        if self.value == self.best.value:
-            return f"value {self.value:.6g}"
-        return f"value {self.value:.6g}, the model's choice, because the values are noisy; {seen}, perhaps by luck"
+        lucky = "" if self.value == self.best.value else f"; {seen}, perhaps by luck"
+        if self.optimizer.method.shows_noise(self.optimizer.history):
+            expected = self.optimizer.predict(self.params)
+            there = "never" if np.isnan(self.value) else f"{self.value:.6g}, {_counted(expected.values)}"
+            return f"value {expected}, because the values are noisy; measured there: {there}{lucky}"
+        return f"not evaluated there; {seen}" if np.isnan(self.value) else f"value {self.value:.6g}{lucky}"
 
     def __getattr__(self, name: str) -> Any:
         own = {"best_params": "params", "best_value": "value", "best_trial": "best"}.get(name)
@@ -177,8 +187,8 @@ class Result:
             f'<td style="text-align:left">{html.escape(printable(text))}</td></tr>'
             for name, text in texts
         )
-        said = str(self.front).replace("\n", "; ") if self.optimizer.task.several else str(self.certificate)
-        words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", said]
+        said = [str(self.front).replace("\n", "; ")] if self.optimizer.task.several else self.said
+        words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", *said]
         return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(word)}</p>" for word in words)
 
     def __getitem__(self, name: str) -> Any:
@@ -193,7 +203,8 @@ class Result:
         failures = [f"  {failed} evaluation{'s' * (failed > 1)} failed"] if failed else []
         if self.optimizer.task.several:
             return "\n".join([*lines, f"  {self.value_words}", *failures, str(self.front)])
-        return printable("\n".join([*lines, f"  {self.value_words}", *failures, f"  {self.certificate}"]))
+        said = [f"  {words}" for words in self.said]
+        return printable("\n".join([*lines, f"  {self.value_words}", *failures, *said]))
 
     # -- files
 
@@ -298,6 +309,10 @@ class Result:
         check_page_name(path)
         write_whole(path, printable(run_page(self, where, Path(path).stem)).encode())
         return Path(path)
+
+
+def _counted(values: int) -> str:
+    return "once" if values == 1 else f"the mean of {values}"
 
 
 def observed(optimizer: Optimizer, params: Mapping[str, Any]) -> float:

@@ -26,6 +26,7 @@ def summary(result: Result) -> dict[str, Any]:
         "pending": states.count("pending"),
         "message": result.message,
         "success": result.success,
+        "words": list(result.said),
         "certificate": result.certificate.to_json(),
     }
 
@@ -53,7 +54,8 @@ def outlook_json(optimizer: Optimizer) -> dict[str, Any]:
     forecast = {"trials": ahead.trials, "expected_gain": number(ahead.expected), "noise": number(ahead.noise)}
     forecast |= {"low": number(ahead.low), "high": number(ahead.high)}
     return {
-        "words": f"{result.outlook} {certificate}",
+        "words": " ".join(result.said),
+        "advice": [str(advice) for advice in result.advice],
         "value": number(result.value),
         "forecast": forecast,
         "certificate": certificate.to_json(),
