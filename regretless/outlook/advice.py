@@ -112,7 +112,7 @@ def on_bounds(run: Known) -> list[Advice]:
             if ahead > PLAIN * sd and ahead > 0.02 * _reach(run):
                 # 0.1: how far outside the range the model is asked what it expects there, as a share of it
                 more, more_sd = _difference(run, near, _moved(run, i, side - inwards * 0.1))
-                gain = run.estimates.gp.scale * more
+                gain = run.estimates.unit * run.estimates.gp.scale * more
                 expects = (
                     f"the model expects about {shown(gain)} more a tenth of the range beyond it"
                     if more > PLAIN * more_sd
@@ -217,11 +217,12 @@ def noise(run: Known) -> list[Advice]:
     sd = math.sqrt(squares / spare)
     # 0.1, 5: how small, as a share of the spread of the values, the error of a mean should be, and the most repetitions
     # that are advised
+    size = shown(run.estimates.unit * sd)
     k = int(np.clip(math.ceil((sd / (0.1 * run.estimates.bend[1])) ** 2), 2, 5))
     return [
         Advice(
             "noise",
-            f"The same setting gave values that differ (standard deviation about {shown(sd)}): evaluate each setting "
+            f"The same setting gave values that differ (standard deviation about {size}): evaluate each setting "
             f"{k} times (repeat={k}), or the best ones again before you choose.",
         )
     ]

@@ -201,17 +201,24 @@ class Estimates:
     ) -> None:
         if len(y) == 0:
             raise ValueError("nothing can be predicted: no value has been told")
-        self.cube, self.X, self.y, self.yvar, self.sign, self.noisy = cube, X, y, yvar, sign, noisy
-        self.least_noise = least_noise
+        size = float(np.abs(y).max())
+        self.unit = 1.0 if 1e-100 < size < 1e100 else math.ldexp(1.0, min(math.frexp(size)[1], 1022))
+        """What the numbers here are multiplied by to be those of the user: squares stay within floats."""
+        self.cube, self.X, self.sign, self.noisy = cube, X, sign, noisy
+        self.y, self.yvar = y / self.unit, yvar / self.unit / self.unit
+        self.least_noise = least_noise / self.unit / self.unit
 
     def with_noise(self, variance: float) -> Estimates:
         """The same values, whose noise has at least this variance."""
-        return Estimates(self.cube, self.X, self.y, self.yvar, sign=self.sign, noisy=True, least_noise=variance)
+        y, yvar = self.unit * self.y, self.unit * self.unit * self.yvar
+        return Estimates(self.cube, self.X, y, yvar, sign=self.sign, noisy=True, least_noise=variance)
 
     @functools.cached_property
     def noise(self) -> float:
         """The mean variance of the noise in one value, as far as values show any."""
-        return float(self.gp.factor.noise.mean()) * self.gp.signal * self.gp.scale**2 if self.noisy else 0.0
+        if not self.noisy:
+            return 0.0
+        return float(self.gp.factor.noise.mean()) * self.gp.signal * (self.unit * self.gp.scale) ** 2
 
     @functools.cached_property
     def gp(self) -> GP:
@@ -285,12 +292,13 @@ class Estimates:
         """What is expected of the setting x (d)."""
         own = self.known(x)
         if len(own) and not self.noisy:
-            return Prediction((self.sign * float(own.mean()),) * len(TABLE), len(own), exact=True)
+            return Prediction((self.sign * self.unit * float(own.mean()),) * len(TABLE), len(own), exact=True)
         mean, C = self.joint(x[None])
         from scipy.special import stdtrit
 
         spread = self._in_units(mean[0] + math.sqrt(float(C[0, 0])) * stdtrit(TAIL, TABLE))
-        return Prediction(tuple(np.sort(self.sign * spread).tolist()), len(own))
+        with np.errstate(over="ignore"):
+            return Prediction(tuple(np.sort(self.sign * self.unit * spread).tolist()), len(own))
 
     def drawn(self, X: Array) -> Array:
         """Values at X (k x d) of functions drawn from what is known, DRAWS x k, to be maximised."""
@@ -308,7 +316,7 @@ class Estimates:
         """How the settings a and b (d each) compare."""
         if np.array_equal(a, b):
             return Comparison(*names, 0.5, Prediction((0.0,) * len(TABLE), exact=True))
-        ahead = np.array([-1.0, 1.0]) @ self.drawn(np.stack([a, b])).T
+        ahead = self.unit * (np.array([-1.0, 1.0]) @ self.drawn(np.stack([a, b])).T)
         exact = not self.noisy and all(len(self.known(x)) for x in (a, b))
         chance = float((ahead > 0).mean() + 0.5 * (ahead == 0).mean())
         if not exact:

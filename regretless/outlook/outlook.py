@@ -188,7 +188,8 @@ class _Moment:
     def forecasts(self, horizons: Sequence[int], tail: float, task: Task | None = None) -> dict[int, Forecast]:
         """A forecast for each horizon, in order: more trials promise no less. No gain goes beyond a known limit."""
         x = features(self.seen, self.gp, [m * (1.0 - self.seen.failed) for m in horizons])
-        gains = self.reach * np.maximum.accumulate(Forecaster.shipped().gains(x, tail=tail), axis=0)
+        with np.errstate(over="ignore"):  # of enormous values gains may be any amount
+            gains = self.reach * np.maximum.accumulate(Forecaster.shipped().gains(x, tail=tail), axis=0)
         if task is not None and task.limit is not None and self.best is not None:
             room = task.sign * task.limit - float(self.levels[self.best])
             gains = np.minimum(gains, room) if room >= 0 else gains  # values beyond the limit show that it is none

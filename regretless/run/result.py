@@ -96,7 +96,7 @@ class Result:
 
     @cached_property
     def said(self) -> tuple[str, ...]:
-        """What to know and to do next: the outlook, settings that are as good, advice, and what is certified, where that
+        """What to know and to do next: the outlook, settings that are as good, advice, and the certificate where it
         says something."""
         if not self.params or not self.trials or self.optimizer.task.several:
             return (str(self.certificate),)
@@ -189,7 +189,7 @@ class Result:
         )
         said = [str(self.front).replace("\n", "; ")] if self.optimizer.task.several else self.said
         words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", *said]
-        return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(word)}</p>" for word in words)
+        return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(printable(word))}</p>" for word in words)
 
     def __getitem__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(self, name):

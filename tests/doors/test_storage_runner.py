@@ -386,7 +386,7 @@ def test_the_command_stops_at_a_gap_and_never_without_a_certificate(
     stopped = CliRunner().invoke(main, [*tune, *where])
     assert stopped.exit_code == 0, stopped.output
     found = re.search(
-        r"stopped after (\d+) evaluations: As measured at nominal 0.95, .* at most (\S+) worse .* \(fitted",
+        r"stopped after (\d+) evaluations: By the model, at nominal .* at most (\S+) worse .* \(measured",
         stopped.output,
     )
     assert found is not None, stopped.output

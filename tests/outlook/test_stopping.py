@@ -107,7 +107,7 @@ def test_checks_can_be_rarer_and_asked_twice() -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("fitted", ("2 evaluations", "As measured at nominal 0.95", "0.05", "a known norm")),
+        ("fitted", ("2 evaluations", "By the model, at nominal probability 0.95", "0.05", "not proven")),
         ("theory", ("1 evaluations", "With probability 0.95", "0.05", "a known norm")),
     ],
 )
@@ -158,7 +158,7 @@ def test_as_a_stop_rule_of_minimize(search: Any, monkeypatch: pytest.MonkeyPatch
     )
     assert result.nfev == 11
     assert result.success
-    assert "a fake" in result.message
+    assert "By the model" in result.message
 
 
 def test_as_a_callback_of_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_as_a_callback_of_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
 
     study.optimize(objective, n_trials=50, callbacks=[GapBelow(0.1)], catch=(ValueError,))
     assert len(study.trials) == 12  # eleven values and a failure
-    assert "a fake" in study.user_attrs[STOP_NOTE]
+    assert "By the model" in study.user_attrs[STOP_NOTE]
 
 
 def test_a_sampler_without_certificates_is_refused() -> None:
@@ -190,7 +190,7 @@ def test_on_a_fitted_model() -> None:
     )  # fmt: skip
     assert result.success
     assert result.nfev < 120
-    assert "fitted" in result.message
+    assert "By the model" in result.message
     assert result.value <= 0.05 * 3.1
 
 

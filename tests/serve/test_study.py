@@ -52,7 +52,7 @@ def test_a_shell_gets_the_points_of_minimize() -> None:
     found = json.loads(call("best", "run.npz", "--json"))
     assert (found["params"], found["value"]) == (whole.params, whole.value)
     assert "10 of 10 proposals are equal" in call("verify", "run.npz")
-    assert json.loads(call("outlook", "run.npz", "--json"))["words"] == f"{whole.outlook} {whole.certificate}"
+    assert json.loads(call("outlook", "run.npz", "--json"))["words"] == " ".join(whole.said)
 
 
 def test_a_sheet_goes_to_the_laboratory_and_back() -> None:
