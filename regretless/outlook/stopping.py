@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from regretless.basics.options import in_range, whole_number
-from regretless.certificate import SOUGHT_FRONT, Certificate
+from regretless.certificate import HALF, SOUGHT_FRONT, Certificate
 from regretless.outlook import going_on
 from regretless.outlook.probes import DEFAULT_RATE, FOR_THE_ASKED, Share, Spending, checked_rate
 from regretless.outlook.standing import Standing
@@ -268,10 +268,10 @@ class GapBelow(StopRule):
                 left = run.share_at(self.delta, rule=Spending())
                 self.certificate = replace(self.certificate, share=left.value, probes=left.probes)
             sought = SOUGHT_FRONT if len(run.directions) > 1 else self.certificate.sought
-            shown = replace(
-                self.certificate, delta=self.delta, sought=sought
-            )  # what the whole run may spend, not this look alone
-            said = [shown.share_sentence()] * (shown.share is not None)
+            # delta is what the whole run may spend, not this look alone
+            shown = replace(self.certificate, delta=self.delta, sought=sought, asks="")
+            mentioned = shown.share is not None and (self.share is not None or shown.share < HALF)
+            said = [shown.share_sentence()] * mentioned
             said += [shown.gap_sentence()] * (self.gap is not None)
             self.reason = f"stopped after {len(values)} evaluations: {' '.join(said)}"
             _log.info(self.reason)
