@@ -174,10 +174,10 @@ class Page:
     def resize(self, width: int, height: int = 900) -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
-    def open(self, path: Path) -> float:
-        """Loads a file; returns the seconds until everything was drawn once."""
+    def open(self, path: Path | str) -> float:
+        """Loads a file, or the page of an address; returns the seconds until everything was drawn once."""
         self.errors, self._loaded, start = [], False, time.monotonic()
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
         messages = self._browser.messages()
         while not self._loaded:
             next(messages)

@@ -65,6 +65,7 @@ def serve(
             proxy_headers=False,  # an address is the one that calls, whatever a header says
             limit_concurrency=4096,
             timeout_keep_alive=120,
+            timeout_graceful_shutdown=3,  # a page that follows a study never ends by itself
         )
     finally:
         folder.close()
@@ -182,4 +183,5 @@ def watch_in_browser(followed: Any, view: Any, port: int) -> None:
     server: Any = optional("uvicorn", "serve")
     http: Any = optional("regretless.serve.http", "serve")
     click.echo(f"http://127.0.0.1:{port} (Ctrl-C ends it)", err=True)
-    server.run(http.page_app_of(followed, view), host="127.0.0.1", port=port, log_level="warning", server_header=False)
+    app = http.page_app_of(followed, view)
+    server.run(app, host="127.0.0.1", port=port, log_level="warning", server_header=False, timeout_graceful_shutdown=1)

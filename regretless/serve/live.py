@@ -15,6 +15,7 @@ import numpy as np
 from regretless.optimizer import Optimizer
 from regretless.report import page
 from regretless.report.page import Chart, Section
+from regretless.run.result import Result
 from regretless.serve.words import outlook_json
 from regretless.trial import Trial, last_line
 
@@ -35,6 +36,8 @@ class View:
     def __init__(self, optimizer: Callable[[], Optimizer], name: str, under_way: UnderWay = dict) -> None:
         self._optimizer, self.name, self._under_way = optimizer, name, under_way
         self._outlook, self._looked, self._took, self._at = "", -math.inf, 0.0, -1
+        self._ahead: list[Section] = []
+        """What is drawn of the outlook, or of the front."""
         self._ended: list[tuple[float, int]] = []
 
     def state(self) -> dict[str, Any]:
@@ -54,7 +57,7 @@ class View:
             "left": self._left(count["done"] + count["failed"], optimizer.task.budget),
             "outlook": self._said(optimizer, count["done"]),
         }
-        return {**facts, "html": body(facts, optimizer, trials, self._under_way())}
+        return {**facts, "html": body(facts, optimizer, trials, self._under_way(), self._ahead)}
 
     def _left(self, ended: int, planned: int | None) -> float | None:
         """Seconds until the planned number of trials has ended, by the pace that was seen; None: nobody knows."""
@@ -74,6 +77,7 @@ class View:
         # time
         if done and done != self._at and now - self._looked > max(5.0, 50.0 * self._took):
             self._outlook, self._at = outlook_json(optimizer)["words"], done
+            self._ahead = front_of(optimizer) if optimizer.task.several else fan_of(optimizer)
             self._looked = time.monotonic()
             self._took = self._looked - now
         return self._outlook
@@ -84,9 +88,11 @@ def body(
     optimizer: Optimizer,
     trials: list[Trial],
     under_way: Mapping[int, tuple[str, float | None]],
+    ahead: list[Section],
 ) -> str:
     """The parts of the page that change, of the components of the report."""
-    sections = [_now(facts), *_values(optimizer, trials), *_running(trials, under_way), *_failures(trials)]
+    drawn = [*_values(optimizer, trials), *ahead]
+    sections = [_now(facts), *drawn, *_running(trials, under_way), *_failures(trials)]
     return "".join(f"<section><h2>{html.escape(s.title)}</h2>{s.body}</section>" for s in sections)
 
 
@@ -129,6 +135,32 @@ def _values(optimizer: Optimizer, trials: list[Trial]) -> list[Section]:
     return [page.charts_section("Values over the run", [chart])]
 
 
+def fan_of(optimizer: Optimizer) -> list[Section]:
+    """What further trials would bring, against their number."""
+    fan = [forecast for forecast in optimizer.outlook.fan if not forecast.unknown]
+    if not fan:
+        return []
+    gains = page.Band([f.median for f in fan], [f.low for f in fan], [f.high for f in fan])
+    curve = page.Curve("gain", {"further trials": [f.trials for f in fan]}, {"gain": gains})
+    note = "The line is the gain that is as likely to be exceeded as not; 4 of 5 times it lies in the band."
+    return [page.charts_section("What further trials would bring", [page.curves_chart([curve])], note=note)]
+
+
+def front_of(optimizer: Optimizer) -> list[Section]:
+    """The front of several objectives."""
+    front = Result.of(optimizer).front
+    rows = [[m.number, *(f"{value:.6g}" for value in m.values.values()), setting_text(m.params)] for m in front]
+    columns = ["trial", *front.objectives, "setting"]
+    # 50: settings of a front that are shown; its table in the report has them all
+    note = f"{len(front)} settings; none is better than another in all objectives."
+    return [page.table_section("The front", columns, rows[:50], note=note)]
+
+
+def setting_text(params: Mapping[str, Any]) -> str:
+    """A setting in one line."""
+    return ", ".join(f"{name} = {page_text(x)}" for name, x in params.items())
+
+
 def _running(trials: list[Trial], under_way: Mapping[int, tuple[str, float | None]]) -> list[Section]:
     pending = [t for t in trials if t.state == "pending"]
     if not pending:
@@ -136,8 +168,7 @@ def _running(trials: list[Trial], under_way: Mapping[int, tuple[str, float | Non
     rows: list[list[page.TableCell]] = []
     for trial in pending[:MOST_RUNNING]:
         client, seconds = under_way.get(trial.number, ("", None))
-        setting = ", ".join(f"{name} = {page_text(x)}" for name, x in trial.params.items())
-        rows.append([trial.number, client, "" if seconds is None else span(seconds), setting])
+        rows.append([trial.number, client, "" if seconds is None else span(seconds), setting_text(trial.params)])
     more = len(pending) - len(rows)
     note = f"The first {MOST_RUNNING} of {len(pending)}." if more else ""
     return [page.table_section("Under way", ["trial", "who", "since", "setting"], rows, note=note)]

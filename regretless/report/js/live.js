@@ -2,7 +2,7 @@
 // as HTML; charts and tables are made of them as of those of any page.
 function live(home) {
   const note = make("p", { class: "note", role: "status" });
-  home.before(note);
+  document.querySelector("header > div").append(note);
   const address = new URL(home.dataset.live, location.href);
   address.search = location.search;
   const source = new EventSource(address);
