@@ -176,6 +176,20 @@ def test_paths_have_the_posterior_moments(most):
     assert (np.abs(np.cov(paths.T) - cov) < 5 * np.sqrt(2 / len(paths)) * np.outer(sd, sd)).all()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_paths_far_from_all_values_have_the_covariance_of_their_kernel(kind):
+    """One value that says nothing: what is drawn is the prior, whose kinds of kernel differ by .08 half a length-scale
+    and a length-scale away."""
+    told = np.array([[0.9, 0.1]]), np.array([0.7]), np.array([1e6])
+    gp = GP.exact(Kernel(kind, 2), Hyper(np.full(2, 0.3), 1e-3), *told)
+    Q = np.array([[0.1, 0.4], [0.25, 0.4], [0.4, 0.4], [0.1, 0.95]])
+    rng = np.random.default_rng(5)
+    draws = np.array([gp.path(rng)(Q)[0] for _ in range(8000)])
+    r2 = ((Q[:, None] - Q[None]) ** 2).sum(axis=-1) / 0.3**2
+    wanted = correlation(kind, r2, np.sqrt, np.exp)
+    np.testing.assert_allclose(np.cov(draws.T) / gp.scale**2, wanted, atol=0.055)  # of the other kind .083 away
+
+
 def test_a_path_passes_the_values_when_there_is_no_noise():
     X, y, _ = data(n=20)
     gp = GP.exact(Kernel("matern52", 5), Hyper(np.full(5, 0.5), 1e-8), X, y)
