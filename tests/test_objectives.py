@@ -1,6 +1,10 @@
 """Several objectives through the loop and the files: ask and tell, failures, checkpoints, errors in one sentence."""
 
 import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +240,144 @@ def test_noise_that_is_told_makes_the_front_that_of_the_models() -> None:
         assert abs(member.values["a"] - x**2) < 0.3
     frame = result.front.to_dataframe()
     assert (frame["a_low"] < frame["a"]).all()
+
+
+# ---------------------------------------------------------------- what a run may hold, with replay
+
+TREE = {
+    "kind": rg.Choice(["svm", "net"]),
+    "C": rg.Float(3e-3, 7e2, log=True, when={"kind": "svm"}),
+    "layers": rg.Int(2, 9, when={"kind": "net"}),
+    "rate": rg.Float(-0.7, 1.9),
+}
+RULES = rg.Space({"a": rg.Float(0.3, 40, log=True), "b": rg.Int(-4, 19)}, where=["a + b <= 25", "b != 3"])
+LIKELY = {"a": rg.Float(0.3, 40, log=True, prior=(2.0, 3.0)), "b": rg.Int(-4, 19)}
+
+
+def of_tree(kind: str, rate: float, C: float = 1.0, layers: int = 0) -> tuple[float, ...]:
+    return (rate - 0.3) ** 2 + math.log10(C) ** 2 + 0.1 * layers, abs(rate - 1) + layers + 2.0 * (kind == "svm")
+
+
+def of_pair(a: float, b: int) -> tuple[float, ...]:
+    return math.log(a) ** 2 + 0.1 * b, (b - 7) ** 2 + a
+
+
+def noisily(a: float, b: int) -> rg.Value:
+    f, g = of_pair(a, b)
+    return rg.Value((f + 0.3 * math.sin(1e4 * a), g), var=(0.09, None))
+
+
+def differing(a: float, b: int) -> tuple[float, ...]:
+    """Values of a finite space that a second evaluation does not repeat."""
+    noisy.append(1.0)
+    f, g = of_pair(round(a), b)
+    return f + math.sin(len(noisy)), g
+
+
+noisy: list[float] = []
+KINDS: dict[str, tuple[Any, Callable[..., Any], dict[str, Any]]] = {
+    "tree": (TREE, of_tree, {}),
+    "rules": (RULES, of_pair, {}),
+    "prior": (LIKELY, of_pair, {}),
+    "constraints": (
+        LIKELY, lambda a, b: rg.Value(of_pair(a, b), constraints={"small": a - 9.0, "even": float(b % 2)}),
+        {"constraints": ["small", "even"]},
+    ),
+    "cost": (LIKELY, lambda a, b: rg.Value(of_pair(a, b), cost=1.0 + a), {"cost": "told"}),
+    "noise told": (LIKELY, noisily, {}),
+    "noise found": ({"a": rg.Float(1, 4, step=1.5), "b": rg.Int(0, 2)}, differing, {}),
+    "probes": (LIKELY, of_pair, {"probes": 0.3}),
+    "four": (LIKELY, lambda a, b: (*of_pair(a, b), -a, abs(b - a)), {}),
+}  # fmt: skip
+
+
+def told(kind: str, opt: rg.Optimizer, n: int) -> None:
+    """n trials, of which every fifth is pinned, one fails, and two overlap."""
+    space, fun, _ = KINDS[kind]
+    names = list(rg.Space(space).names)
+    for _ in range(n):
+        step = len(opt.trials)
+        fixed = {names[0]: "net" if kind == "tree" else 4.0} if step % 5 == 4 else None
+        trial = opt.ask(fixed=fixed)
+        if fixed:
+            assert trial.params[names[0]] == fixed[names[0]]
+        noisy[:] = [1.0] * step
+        value = fun(**trial.params)
+        held = value if isinstance(value, rg.Value) else rg.Value(value)
+        if step == 6:
+            opt.tell(trial, failed=True, cost=held.cost)
+        else:
+            opt.tell(trial, held.value, var=held.var, constraints=held.constraints, cost=held.cost)
+
+
+@pytest.mark.parametrize("method", ["auto", "sms-emoa"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_a_run_may_hold_is_replayed(kind: str, method: str, tmp_path: Path) -> None:
+    space, fun, options = KINDS[kind]
+    if method == "sms-emoa" and kind == "cost":
+        pytest.skip("an evolution cannot weigh costs, and says so")
+    k = 4 if kind == "four" else 2
+    given: dict[str, Any] = {"objectives": [f"f{j}" for j in range(k)], "seed": 5, "budget": 26, **options}
+    whole, part = rg.Optimizer(space, method, **given), rg.Optimizer(space, method, **given)
+    told(kind, whole, 20)
+    told(kind, part, 13)
+    part.save(tmp_path / "run")
+    again = rg.Optimizer.load(tmp_path / "run", space=rg.Space(space))
+    told(kind, again, 7)
+    assert [t.params for t in again.trials] == [t.params for t in whole.trials]
+    again.ask(2)
+    whole.ask(2)
+    assert np.array_equal(again.pending[-1].unit, whole.pending[-1].unit)
+    rows, values, _ = whole.method.front(whole.history)
+    assert len(rows) > 0
+    assert nondominated(values).all()
+    if kind == "constraints":
+        assert whole.history.feasible[rows].all() or method == "sms-emoa"
+    if kind.startswith("noise"):
+        assert whole.method.shows_noise(whole.history)
+
+
+def test_a_prior_moves_the_first_settings() -> None:
+    def near(prior: tuple[float, float]) -> float:
+        space = {"a": rg.Float(0.3, 4e4, log=True, prior=prior), "b": rg.Int(-4, 19)}
+        opt = rg.Optimizer(space, objectives=["f", "g"], seed=5, budget=26)
+        for _ in range(14):
+            opt.tell(trial := opt.ask(), (float(trial.params["b"]), -float(trial.params["b"])))
+        return float(np.median([math.log10(t.params["a"]) for t in opt.trials]))
+
+    assert near((1.0, 3.0)) < 2.0 < near((1e4, 3.0))
+
+
+KILLED = """
+import os, sys
+import regretless as rg
+
+def f(x, n):
+    with open(sys.argv[2], "a") as file:
+        file.write("|")
+    if sys.argv[3] == "die" and os.path.getsize(sys.argv[2]) in (4, 13):
+        os._exit(9)
+    return {"loss": (x - 1) ** 2 + n, "speed": x * n}
+
+result = rg.minimize(f, {"x": rg.Float(-3, 5), "n": rg.Int(1, 7)}, trials=20, seed=3, progress=False,
+                     objectives={"loss": "minimize", "speed": "maximize"}, checkpoint=sys.argv[1])
+print([t.params for t in result.trials], [m.params for m in result.front])
+"""
+
+
+def test_a_run_that_is_killed_again_and_again_ends_like_a_whole_one(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(KILLED)
+
+    def started(name: str, fate: str) -> subprocess.CompletedProcess[str]:
+        words = [str(tmp_path / name), str(tmp_path / f"{name}.count"), fate]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.run(
+            [sys.executable, str(tmp_path / "run.py"), *words], capture_output=True, text=True, env=environment
+        )
+
+    whole = started("whole", "live")
+    assert whole.returncode == 0, whole.stderr
+    for code in (9, 9, 0):
+        killed = started("killed", "die")
+        assert killed.returncode == code, killed.stderr
+    assert killed.stdout == whole.stdout
