@@ -313,7 +313,7 @@ def told(kind: str, opt: rg.Optimizer, n: int) -> None:
 @pytest.mark.parametrize("method", ["auto", "sms-emoa"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_everything_a_run_may_hold_is_replayed(kind: str, method: str, tmp_path: Path) -> None:
-    space, fun, options = KINDS[kind]
+    space, _, options = KINDS[kind]
     if method == "sms-emoa" and kind == "cost":
         pytest.skip("an evolution cannot weigh costs, and says so")
     k = 4 if kind == "four" else 2
