@@ -27,8 +27,6 @@ from regretless.trial import Trial
 
 STORAGE = click.option("--storage", help=f"The Optuna storage of STUDY, which is then a name: {STORAGES}.")
 """An option of every command of this file: where the run is, when it is in no file."""
-WAIT_SECONDS = 10.0
-"""How long a command waits for another one that writes to the same run."""
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 """An option of every command of this file."""
 
@@ -86,7 +84,8 @@ def opened(study: str, storage: str | None, fresh: Optimizer | None = None, *, s
         with Study(study, fresh, seeded=seeded) as run:
             yield run
         return
-    shelf = shelf_at(storage, WAIT_SECONDS)
+    # 10.0: how long a command waits for another one that writes to the same run
+    shelf = shelf_at(storage, 10.0)
     try:
         yield Study(shelf.log(study), fresh, seeded=seeded)
     finally:

@@ -34,8 +34,6 @@ NONE = 1e-3
 LEAST_VALUES, FURTHEST = 12, 2.0
 """The values that a forecast needs, and how many times as many trials as there are values it looks ahead: the runs it
 was fitted to had no fewer and few more."""
-BELOW = 0.1
-"""How far below the worst of the front the hypervolume begins, as a share of the front's range."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,8 @@ def _growth(Y: Array, noisy: bool) -> tuple[str, float]:
     span = np.ptp(front, axis=0)
     if (span <= 0).any():
         return "the front is a single point", 0.0
-    reference = front.min(axis=0) - BELOW * span
+    # 0.1: how far below the worst of the front the hypervolume begins, as a share of the front's range
+    reference = front.min(axis=0) - 0.1 * span
     return "", 1.0 - hypervolume(Y[: len(Y) // 2], reference) / hypervolume(front, reference)
 
 

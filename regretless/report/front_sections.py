@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 100
 """Members of a front in the page's table."""
-MOST_POINTS = 80
-"""Moments of a run at which the hypervolume is drawn."""
-BELOW = 0.1
-"""How far below the worst of the front the hypervolume begins, as a share of the front's range."""
 
 
 def told(data: RunData) -> Array:
@@ -123,8 +119,10 @@ def growth_section(data: RunData) -> list[Section]:
         return []
     final = Y[good]
     worst, best = np.quantile(final, 0.1, axis=0), final.max(axis=0)
-    reference = worst - BELOW * np.where(best > worst, best - worst, 1.0)
-    sizes = np.unique(np.rint(np.linspace(1, len(Y), min(len(Y), MOST_POINTS))).astype(int))
+    # 0.1: how far below the worst of the front the hypervolume begins, as a share of the front's range
+    reference = worst - 0.1 * np.where(best > worst, best - worst, 1.0)
+    # 80: moments of a run at which the hypervolume is drawn
+    sizes = np.unique(np.rint(np.linspace(1, len(Y), min(len(Y), 80))).astype(int))
     volumes = np.array([hypervolume(Y[:n][good[:n]], reference) for n in sizes])
     if volumes[-1] <= 0:
         return []

@@ -14,10 +14,6 @@ from regretless.files.checkpoint import LEAST_LINES, Checkpoint
 from regretless.optimizer import Optimizer
 from regretless.serve.lease import Lease
 
-LINES = 1 << 26
-"""Bytes of lines before the file of a service is written anew: that takes as long as a proposal, and is done when the
-service begins."""
-
 
 class Log(Protocol):
     """One run that is kept."""
@@ -106,7 +102,9 @@ class Files:
         return sorted(path.stem for path in self.path.glob("*.npz"))
 
     def log(self, name: str) -> Log:
-        return FileLog(self.path / f"{name}.npz", lines=LINES)
+        # 1 << 26: bytes of lines before the file of a service is written anew: that takes as long as a proposal, and is
+        # done when the service begins
+        return FileLog(self.path / f"{name}.npz", lines=(1 << 26))
 
     def close(self) -> None:
         self._lease.close()

@@ -68,8 +68,6 @@ ATTEMPTS = 2
 them."""
 LOOK_SECONDS = 1.0
 """How often a worker that waits for a sign of life looks for one."""
-ERROR_LENGTH = 2000
-"""Letters of an error's end that a trial keeps; relational storages of older Optunas take 2045."""
 FINISHED = (getattr(optuna.exceptions, "UpdateFinishedTrialError", RuntimeError),)
 """What storages raise when a trial has ended already; releases of Optuna before 4.3 have no name for it."""
 
@@ -427,7 +425,8 @@ class _Worker:
             if not self.last_error:
                 warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
             self.last_error = outcome.error
-            self._tell(trial, TrialState.FAIL, user={ERROR: outcome.error[-ERROR_LENGTH:]})
+            # 2000: letters of an error's end that a trial keeps; relational storages of older Optunas take 2045
+            self._tell(trial, TrialState.FAIL, user={ERROR: outcome.error[-2000:]})
             return
         named = named_constraints(outcome.constraints).items()
         numbers = {VARIANCE: outcome.var, COST: outcome.cost}

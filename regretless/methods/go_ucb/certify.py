@@ -35,7 +35,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 FITTED_WIDTH = 1.5  # widens the normal quantile of a fitted certificate; by hand, coverage in docs/lab/go-ucb.md
-SAMPLES, WIDE = 2048, 0.1  # samples of the estimate of Z; the share from the prior, which bounds the weights; by hand
 CUTS = np.array([1.0, 0.6, 0.3, 0.1, 0.03, 0.005])  # shares of a step that are tried; the best that stays in is taken
 
 BoundKind: TypeAlias = Literal["theory", "fitted"]
@@ -45,24 +44,26 @@ Squares: TypeAlias = Callable[[Array], Array]  # parameter vectors (k x p) to re
 def threshold(squares: Squares, fit: FamilyFit, reach: float, delta: float, rng: Generator) -> tuple[float, Array]:
     """The largest RSS of a member of C, for a uniform prior on [-reach, reach]^p, and the members met on the way (k x
     p). The proposal is the linearisation at the fit, Sigma = lam I + J'J."""
+    # samples of the estimate of Z; the share from the prior, which bounds the weights; by hand
+    samples, wide = 2048, 0.1
     # the Laplace part of the proposal is so much wider than the linearised posterior, for its tails; by hand
     stretch = 1.3
     v, ball, sigma = fit.v, fit.ball, math.sqrt(fit.sigma2)
     p = len(v)
     V, c = ball.root()
-    k = round(SAMPLES * (1 - WIDE))
+    k = round(samples * (1 - wide))
     E = rng.standard_normal((k, p))
     scale = stretch * sigma / math.sqrt(ball.lam)
     near = v + scale * (E - (c * (E @ V)) @ V.T)
-    W = np.concatenate([near, rng.uniform(-reach, reach, (SAMPLES - k, p))])
+    W = np.concatenate([near, rng.uniform(-reach, reach, (samples - k, p))])
     inside = (np.abs(W) <= reach).all(axis=1)
     away = W - v
     norm2 = (ball.lam * (away**2).sum(axis=1) + ((away @ ball.G.T) ** 2).sum(axis=1)) / (stretch * sigma) ** 2
     log_det = 0.5 * (ball.log_det() + p * math.log(ball.lam)) - p * math.log(stretch * sigma)
     log_laplace = log_det - 0.5 * norm2 - 0.5 * p * math.log(2 * math.pi)
     log_prior = -p * math.log(2 * reach)
-    log_proposal = np.logaddexp(math.log1p(-WIDE) + log_laplace, math.log(WIDE) + log_prior)
-    values = np.full(SAMPLES, np.inf)
+    log_proposal = np.logaddexp(math.log1p(-wide) + log_laplace, math.log(wide) + log_prior)
+    values = np.full(samples, np.inf)
     values[inside] = squares(W[inside])
     least = float(values.min())
     if not math.isfinite(least):

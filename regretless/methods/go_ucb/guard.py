@@ -41,10 +41,6 @@ NEAR = 0.03  # told points closer than this (root mean square over the coordinat
 MOST_NATS = 4.0  # the most nats a value may count: real residuals have heavy tails (docs, What was tried)
 
 # Normal priors on logarithms, each by its centre and standard deviation.
-LINEAR_PRIOR = (0.0, 1.0)  # of log a: the prior variance of v is 1
-RESIDUAL_PRIOR = (-2.0, 2.0)  # of log b, set by hand: a believed family leaves about an eighth of the variance
-NOISE_PRIOR = (2 * math.log(0.05), 1.5)  # of log c: the oracle's prior noise of 0.05, within a factor of 2
-LENGTH_PRIOR = (math.log(0.5), 1.0)  # of the log length-scales; the centre grows with sqrt(d), as distances do
 AMPLITUDE_BOUNDS, NOISE_HIGH, LENGTH_BOUNDS = (-14.0, 6.0), 2.0, (math.log(0.02), math.log(50.0))
 """Bounds on log a and log b, on log c from above, and on the log length-scales, beyond three prior deviations."""
 
@@ -61,6 +57,10 @@ class Shares:
 
 def fit_shares(kernel: Kernel, X: Array, G: Array, e: Array) -> Shares:
     """The maximum a posteriori shares for residuals e (n) at X (n x d) with gradients G (n x p)."""
+    length_prior = (math.log(0.5), 1.0)  # of the log length-scales; the centre grows with sqrt(d), as distances do
+    noise_prior = (2 * math.log(0.05), 1.5)  # of log c: the oracle's prior noise of 0.05, within a factor of 2
+    residual_prior = (-2.0, 2.0)  # of log b, set by hand: a believed family leaves about an eighth of the variance
+    linear_prior = (0.0, 1.0)  # of log a: the prior variance of v is 1
     Z = kernel.embed(X)
     gram = G @ G.T
     d = kernel.dim
@@ -69,7 +69,7 @@ def fit_shares(kernel: Kernel, X: Array, G: Array, e: Array) -> Shares:
     def each(linear: float, residual: float, noise: float, length: float) -> Array:
         return np.array([linear, residual, noise, *[length] * d])
 
-    centre, sd = (each(*prior) for prior in zip(LINEAR_PRIOR, RESIDUAL_PRIOR, NOISE_PRIOR, LENGTH_PRIOR))
+    centre, sd = (each(*prior) for prior in zip(linear_prior, residual_prior, noise_prior, length_prior))
     centre[3:] += 0.5 * math.log(d)
     low = each(AMPLITUDE_BOUNDS[0], AMPLITUDE_BOUNDS[0], least, LENGTH_BOUNDS[0])
     high = each(AMPLITUDE_BOUNDS[1], AMPLITUDE_BOUNDS[1], NOISE_HIGH, LENGTH_BOUNDS[1])

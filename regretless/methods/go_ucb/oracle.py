@@ -30,7 +30,6 @@ from regretless.space.parameters import Array
 EVERY = 10  # sizes between two full fits; set by hand: an ask with a full fit takes twice as long (docs, Costs)
 FULL_STARTS, FULL_ITERATIONS = 24, 40  # of a full fit; 24 starts reach scipy's best cost to four digits (docs, Costs)
 LEAST_STARTS, LARGE = 6, 1500  # p parameters get LARGE / p starts, from LEAST_STARTS to FULL_STARTS; by hand, for time
-WARM_FRESH, WARM_ITERATIONS = 4, 12  # of a short fit; half of the fresh starts where LEAST_MODES are kept (docs)
 MOST_MODES, LEAST_MODES, MANY = 8, 3, 400  # solutions carried along: MANY / p, within these bounds (docs)
 NOISE, NOISE_WEIGHT = 0.05, 4.0  # prior noise of standardised values, its weight in observations; n < p needs one
 LEAST_NOISE = 0.003  # the least noise of standardised values: Sigma = lam I + J'J stays solvable in double precision
@@ -115,10 +114,12 @@ class Oracle:
         return self._fitted(X, y, yvar, first.solutions, first.sigma2, 8)
 
     def _warm(self, X: Array, y: Array, yvar: Array, before: FamilyFit) -> FamilyFit:
+        # fresh starts and iterations of a short fit; half of the starts where LEAST_MODES are kept (docs)
+        warm_fresh, warm_iterations = 4, 12
         rng = keyed_generator(self.seed, len(y), stream=Stream.GO_UCB_FIT)
-        fresh = WARM_FRESH if self._modes > LEAST_MODES else WARM_FRESH // 2
+        fresh = warm_fresh if self._modes > LEAST_MODES else warm_fresh // 2
         starts = np.vstack([before.solutions, self.family.starts(fresh, rng)])
-        return self._fitted(X, y, yvar, starts, before.sigma2, WARM_ITERATIONS)
+        return self._fitted(X, y, yvar, starts, before.sigma2, warm_iterations)
 
     def _fitted(self, X: Array, y: Array, yvar: Array, starts: Array, lam: float, iterations: int) -> FamilyFit:
         offset, scale = standardisation(y[: self.block])

@@ -36,8 +36,6 @@ BoundsLike: TypeAlias = Mapping[str, Any] | Sequence[Any] | Space
 """Bounds on parameters: (low, high) pairs or Floats, by name or in a list."""
 
 NET_REACH = 5.0  # weights of a net are searched within this many prior standard deviations
-NET_GAIN = {"sigmoid": 4.0, "tanh": 2.0}
-"""First-layer gain, with which hidden units use the curved part of their range; sigmoid(2 a) = (1 + tanh(a)) / 2."""
 
 
 class Family(ABC):
@@ -268,13 +266,15 @@ class TwoLayerNet(Family):
     flexible = True
 
     def __init__(self, d: int, width: int, act: Literal["sigmoid", "tanh"], *, plain: bool = False) -> None:
+        # first-layer gain, with which hidden units use the curved part of their range; sigmoid(2 a) = (1 + tanh(a)) / 2
+        net_gain = {"sigmoid": 4.0, "tanh": 2.0}
         whole_number(width=width)
         hidden = [f"W1[{j},{i}]" for j in range(width) for i in range(d)]
         names = (*hidden, *(f"b1[{j}]" for j in range(width)), *(f"w2[{j}]" for j in range(width)), "b2")
         super().__init__(names, reach=np.inf if plain else NET_REACH)
         self.d, self.width, self._act = d, width, act
-        self._first = 1.0 if plain else NET_GAIN[act] / np.sqrt(d)
-        self._bias = 1.0 if plain else NET_GAIN[act] / 2
+        self._first = 1.0 if plain else net_gain[act] / np.sqrt(d)
+        self._bias = 1.0 if plain else net_gain[act] / 2
         # 1.5: gain of the second layer, over sqrt(width): set by hand so that random nets have about unit variance
         self._second = 1.0 if plain else 1.5 / np.sqrt(width)
         if plain:

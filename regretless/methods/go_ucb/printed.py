@@ -50,7 +50,6 @@ OracleName: TypeAlias = Literal["printed", "least-squares"]
 
 UNKNOWN_T = 64  # T when no budget is known; the larger one of the paper's experiments (Sec. 6)
 SGD_STEPS, SGD_RATE = 2000, 1e-11  # steps and rate of the oracle (App. D.1)
-ASCENT_STEPS, ASCENT_RATE = 2000, 1e-4  # steps and rate of the ascent over x and w (App. D.1)
 
 
 class UserChoices(Protocol):
@@ -235,16 +234,17 @@ def sgd_oracle(family: Family, x: Array, y: Array, w: Array) -> Array:
 
 def ascend(family: Family, inputs: ModelInputs, sign: float, u: Array, w: Array, ball: Ball, beta: float) -> Array:
     """The cube point (d) reached from u by joint steps over x (in the model's units) and w, w kept in the ball."""
+    ascent_steps, ascent_rate = 2000, 1e-4  # steps and rate of the ascent over x and w (App. D.1)
     d, centre = len(u), w
     ends = inputs(np.stack([np.zeros(d), np.ones(d)]))
     low, high = ends.min(axis=0), ends.max(axis=0)
     x = inputs(u[None])[0]
-    for i in range(ASCENT_STEPS):
+    for i in range(ascent_steps):
         dx, dw = family.ascent_direction(w, x)
-        x = np.clip(x + sign * ASCENT_RATE * dx, low, high)
-        w = w + sign * ASCENT_RATE * dw
+        x = np.clip(x + sign * ascent_rate * dx, low, high)
+        w = w + sign * ascent_rate * dw
         # 50: steps of the ascent between two projections onto the ball, which it never reaches: each costs time
-        if i % 50 == 0 or i == ASCENT_STEPS - 1:
+        if i % 50 == 0 or i == ascent_steps - 1:
             away = w - centre
             squared = ball.lam * float(away @ away) + float(((ball.G @ away) ** 2).sum())
             if squared > beta:

@@ -24,8 +24,6 @@ from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import SEFeatures, correlation, product_grid
 from regretless.space.parameters import Array
 
-FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}  # per axis at the start of the branch-and-bound, by dimension
-
 
 class NormBall:
     """What values y (n) at X (n x d) say about f, ||f|| <= norm, with probability 1 - delta; yvar (n): NaN unknown."""
@@ -85,7 +83,9 @@ class NormBall:
 
     def upper(self, dim: int) -> float:
         """An upper bound on the largest f over the whole cube, never above B."""
-        m = FIRST_BOXES[dim]
+        # boxes per axis at the start of the branch-and-bound, by dimension
+        first_boxes = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}
+        m = first_boxes[dim]
         side = 1.0 / m
         centres = product_grid([np.linspace(0.5 * side, 1 - 0.5 * side, m)] * dim)
         halves = product_grid([np.array([-0.25, 0.25])] * dim)

@@ -17,7 +17,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 REACH = 0.75  # samples count for a cell when every coordinate is within this many sides of its centre
-INSIDE = 0.5 * (1 + 1e-9)  # the same for points inside the cell; the excess over one half is for rounding
 SMALLEST = 1e-6  # the least side of cells: grid points of smaller ones are closer than most objectives resolve
 POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}  # of a cell's grid; 20 in the plane as in the authors' code
 
@@ -55,7 +54,8 @@ class Cell:
 
     def contains(self, X: Array) -> NDArray[np.bool_]:
         """Which of n points are in the cell, n."""
-        return self._within(X, INSIDE * self.sides)
+        inside = 0.5 * (1 + 1e-9)  # of a side, from the centre; the excess over one half is for rounding
+        return self._within(X, inside * self.sides)
 
     def _within(self, X: Array, reach: Array) -> NDArray[np.bool_]:
         inside = np.ones(len(X), dtype=np.bool_)

@@ -49,7 +49,6 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 LOW_DIM, INITIAL = 5, 20  # free coordinates and initial points of the experiments (Sec. 5)
-ASCENTS, ROUNDS = 200, 50  # starts that are ascended, and evaluations of an ascent (deviation 2); our choice
 
 
 class PrintedMSUCB(DesignedMethod):
@@ -106,16 +105,17 @@ class PrintedMSUCB(DesignedMethod):
         self, history: History, gp: GP, a_t: Acquire, pending: Array, rng: Generator
     ) -> tuple[Array, float]:
         """x_t = argmax over X_t of a_t, and its value (Eq. 8); pending: the hallucinated points of the process."""
+        ascents, rounds = 200, 50  # starts that are ascended, and evaluations of an ascent (deviation 2); our choice
         self._catch_up(history)
         arrays = PosteriorArrays(gp)
         Z, squared = self.bases.newest(arrays, history, pending, self.cap)  # (Alg. 1, l. 4-5)
-        copies = max(ASCENTS // len(Z), 1) if self.d else 1  # an ascent has a row of its own
+        copies = max(ascents // len(Z), 1) if self.d else 1  # an ascent has a row of its own
         rows = np.tile(np.arange(len(Z)), copies)
         free = np.tile(self._free, (len(rows), 1))
         X_t = Subspaces(Z[rows], free, np.zeros(len(rows), dtype=bool), None if squared is None else squared[rows])
         # 10: random starts per dimension of the space, in all (Sec. 5)
         retries = math.ceil(10 * self.dim / len(rows)) - 1
-        X, values = maximise_subspaces(arrays, a_t, X_t, rng, len(rows), retries, ASCENTS, ROUNDS)  # (Alg. 1, l. 6)
+        X, values = maximise_subspaces(arrays, a_t, X_t, rng, len(rows), retries, ascents, rounds)  # (Alg. 1, l. 6)
         return X[0], float(values[0])
 
     # -- beside the algorithm: the point to report, and Proposition 1 as a certificate

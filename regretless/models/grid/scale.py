@@ -16,7 +16,6 @@ from regretless.models.grid.posterior import correlation
 from regretless.space.parameters import Array
 
 FIRST_FIT, REFIT = 4, 1.5  # the values at which grid methods fit their scale first, and the growth between two fits
-LENGTHSCALES = np.geomspace(0.05, 2.0, 10)  # tried by a fit in two dimensions; they grow like sqrt(d)
 NOISE_RATIOS = np.geomspace(1e-6, 1.0, 25)  # noises tried relative to the signal's; the least is well conditioned
 LEAST_NOISE_VAR = 1e-6  # the least noise variance in standardised units: exact values leave a posterior conditioned
 MOST_INSIDE = 1e150  # values in standardised units are clipped here, so that their squares stay finite
@@ -66,6 +65,7 @@ def fit_scale(
 ) -> ProcessScale:
     """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise sd (in the units of y)
     is kept. yvar: noise variances, n, NaN unknown; when all are known, the noise sd is the root of their mean."""
+    lengthscales = np.geomspace(0.05, 2.0, 10)  # tried by a fit in two dimensions; they grow like sqrt(d)
     most_values = 72  # a fit uses at most this many values, half of them spread over the history and half the latest
     n = len(y)
     unit = 2.0 ** max(math.frexp(float(np.abs(y).max()))[1] - 1, -500)  # division by it is exact; no sum overflows then
@@ -87,7 +87,7 @@ def fit_scale(
         return ProcessScale(unit * float(y.mean()), sd, lengthscale or typical, ratio)
     z = (y - y.mean()) / size
     best: tuple[float, ...] = (-np.inf, 0.0, 1.0, 0.0, 0.0)
-    for length in [lengthscale] if lengthscale is not None else LENGTHSCALES * np.sqrt(X.shape[1] / 2):
+    for length in [lengthscale] if lengthscale is not None else lengthscales * np.sqrt(X.shape[1] / 2):
         values, vectors = np.linalg.eigh(correlation(kernel, X, X, float(length)))
         u, v = vectors.T @ z, vectors.sum(axis=0)
         spectrum = np.maximum(values, 0.0) + NOISE_RATIOS[:, None]

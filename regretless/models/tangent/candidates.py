@@ -9,8 +9,6 @@ from regretless.models.gp.trust_region import PERTURBED
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-MORE_AXES = (0.5, 0.25)  # the chance that a hop moves a second coordinate, and that it moves one more; our choice
-
 
 def local_points(
     centre: Array, length: float | Array, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0
@@ -36,6 +34,7 @@ def local_points(
 def _moved_coordinates(n: int, cube: Cube, rng: Generator, n_hops: int) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """Which coordinates each of n points moves (n x d), each with chance PERTURBED / d or, for a sparse one,
     log-uniform between 1/d and 1; and which points hop (at most n_hops)."""
+    more_axes = (0.5, 0.25)  # the chance that a hop moves a second coordinate, and that it moves one more; our choice
     dim = cube.dim
     chance = np.full(n, min(1.0, PERTURBED / dim))
     sparse = np.arange(n) % 2 == 1
@@ -44,7 +43,7 @@ def _moved_coordinates(n: int, cube: Cube, rng: Generator, n_hops: int) -> tuple
     moved[np.arange(n), rng.integers(dim, size=n)] = True
     hop = np.flatnonzero(sparse)[:n_hops]
     if len(hop):
-        axes = 1 + (rng.random((2, len(hop))) < np.array(MORE_AXES)[:, None]).sum(axis=0)
+        axes = 1 + (rng.random((2, len(hop))) < np.array(more_axes)[:, None]).sum(axis=0)
         rank = rng.random((len(hop), dim)).argsort(axis=1).argsort(axis=1)
         moved[hop] = rank < axes[:, None]
     for start, stop in cube.groups:
