@@ -24,7 +24,7 @@ from regretless_bench.finding import Finding, Table
 from regretless_bench.memory import peak_megabytes
 from regretless_bench.record import stamped
 from regretless_bench.settings import file_name
-from regretless_bench.verdicts import LEAST_SEEDS, Check, checks_table, judged, measured, not_run
+from regretless_bench.verdicts import LEAST_SEEDS, Check, both_columns, checks_table, judged, measured, not_run
 
 from regretless.basics.statefile import write_whole
 from regretless.report.page import Curve, curves_chart
@@ -98,7 +98,7 @@ def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
     printed, and the same of our default."""
     rows = sorted(rows, key=lambda r: (EVERY.index(r["method"]), r["dim"], r["n"]))
     checks, ours = claimed(rows, PRINTED), claimed(rows, OURS)
-    verdict, sentence = judged(checks, LEAST_SEEDS, ours)  # sizes of memory, not samples of a distribution
+    verdict, sentence = judged(checks, LEAST_SEEDS)  # sizes of memory, not samples of a distribution
     lines = [
         Curve(
             f"{m}, d = {d}",
@@ -141,8 +141,8 @@ def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
         },
         charts=[("memory and time", curves_chart(lines, log_x=True, log_y=True))],
         tables=[
-            checks_table(checks, "checks of the method as printed"),
-            checks_table(ours, "the same checks of our default"),
+            *both_columns(checks),
+            checks_table(ours, "beside the claim: the same checks of our default"),
             *([checks_table(claimed(rows, NARROW)[:1], BESIDE)] if any(r["method"] == NARROW for r in rows) else []),
             Table("measurements", columns, cells),
         ],

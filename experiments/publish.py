@@ -4,9 +4,10 @@ table of what was run.
     python experiments/publish.py runs/reproduce
 
 The findings under docs/results/findings are kept unless a new one of the same figure and of no smaller size replaces
-them; the page, the table and the laboratory's table of verdicts are made from all of them. Minutes by the clock are
-those of the quick sizes, whose sum is what `regretless reproduce all` takes; a folder without times (of figures that
-shared cores, `side_by_side.py` without --pairs) leaves the figures whose quick size it brings without them.
+them; the page, the table of verdicts and the laboratory's table of sizes are made from all of them. Minutes by the
+clock are those of the quick sizes, whose sum is what `regretless reproduce all` takes; a folder without times (of
+figures that shared cores, `side_by_side.py` without --pairs) leaves the figures whose quick size it brings without
+them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from regretless_bench.compact import CSV, JSON
 from regretless_bench.finding import FILE, PAPERS, SIZES, Finding, counted, findings_page, outranked
 from regretless_bench.reproduce import FIGURES, TIMES, Took, read_times
+from regretless_bench.verdicts import AGAINST_GOOD, AGAINST_NAMED
 
 from regretless.basics.statefile import write_whole
 
@@ -26,45 +28,55 @@ RESULTS = Path(__file__).parent.parent / "docs" / "results"
 BEGIN, END = "<!-- what was run: made by experiments/publish.py -->", "<!-- end -->"
 MOST_BYTES = 5_000_000
 VERDICTS = Path(__file__).parent.parent / "docs" / "lab" / "verdicts.md"
-PART, OURS = "reproduces only in part", "reproduces only with our default"
-FORMER = {
-    "go-ucb-fig2": PART, "go-ucb-fig3": PART, "go-ucb-fig4": PART, "go-ucb-fig5": PART, "gp-threds-fig4ab": PART,
-    "bilevel-tables": PART, "neural-bo-fig6": "reproduces", "ms-ucb-fig1": OURS, "ms-ucb-fig2": OURS,
-    "ms-ucb-fig3": PART, "ms-ucb-fig4": OURS, "ms-ucb-fig5": OURS,
-}  # fmt: skip
-"""Verdicts before checks quoted the papers and ties were ties; those not named here did not reproduce."""
 COUNTS = ("seeds", "repetitions", "runs each", "instances", "targets", "samples")
 """Settings that say how often everything was repeated, the first that a finding has."""
 HOLDS = ("yes", "tie", "no", "not run")
-"""What a check can come to, as the first table of a finding says."""
+"""What a check can come to, as the first two tables of a finding say."""
+PAGES = {
+    "go-ucb": "go-ucb.md",
+    "gp-threds": "gp-threds.md",
+    "bilevel": "bilevel.md",
+    "neural-bo": "neural-bo.md",
+    "ms-ucb": "ms-ucb.md",
+}
+"""The laboratory's page of each paper."""
 
 
 def story(findings: list[Finding]) -> str:
-    """How many claims hold, and how many checks of each paper; the paper with the largest share of them first."""
-    lines = ["| paper | figures | checks that hold | ties | refuted | not run |", "|" + " --- |" * 6]
-    rows: list[tuple[float, str]] = []
-    for paper, title in PAPERS.items():
-        own = [f for f in findings if f.paper == paper]
-        found = [dict(zip(f.tables[0].columns, row, strict=True))["holds"] for f in own for row in f.tables[0].rows]
-        yes, tie, no, left = (found.count(word) for word in HOLDS)
-        if len(found) != yes + tie + no + left:
-            raise ValueError(f"{paper}: the first table of a finding holds the checks, found {sorted(set(found))}")
-        ran = yes + tie + no
-        rows.append((-yes / max(ran, 1), f"| {title} | {len(own)} | {yes} of {ran} | {tie} | {no} | {left} |"))
-    whole = any(f.verdict == "reproduces" for f in findings)
-    words = counted(findings) + ("" if whole else " None reproduces in full.")
-    return "\n".join([words, "", *lines, *(line for _, line in sorted(rows))])
+    """How many claims have which verdict, and a line for each: what is claimed, both columns, the verdict, its
+    cause."""
+    columns = ("figure", "the paper says", "the paper's rivals", "good rivals", "verdict", "cause")
+    lines = [counted(findings), "", f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
+    for f in findings:
+        name = f"[{PAPERS[f.paper].split(':')[0]} {f.figure}](../lab/{PAGES[f.paper]})"
+        cells = (name, f.claim, column(f, AGAINST_NAMED), column(f, AGAINST_GOOD), f"**{f.verdict}**", f.cause)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def column(finding: Finding, title: str) -> str:
+    """How many of its checks hold in a column; a dash for a claim without rivals."""
+    found = [str(row[1]) for table in finding.tables if table.title == title for row in table.rows]
+    if unknown := set(found) - set(HOLDS):
+        raise ValueError(f"{finding.name}: a check cannot come to {sorted(unknown)[0]!r}")
+    ran = [word for word in found if word != "not run"]
+    if not ran:
+        return "not run" if found else "-"
+    said = [f"{ran.count('yes')} of {len(ran)} hold"]
+    said += [f"{n} {words}" for word, words in (("tie", "open"), ("no", "refuted")) if (n := ran.count(word))]
+    return ", ".join(said)
 
 
 def table(findings: list[Finding], times: dict[str, Took]) -> str:
-    """Every figure of the papers with its verdict, or that it was not run; and what all of them took."""
+    """Every figure of the papers with its size, what it took and what its checks came to; and what all of them
+    took."""
     found = {(f.paper, f.figure): f for f in findings}
-    columns = ("paper", "figure", "size", "repetitions", "core minutes", "minutes, quick", "made at", "verdict")
+    columns = ("figure", "size", "repetitions", "core minutes", "minutes, quick", "made at", "checks")
     lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     for figure in FIGURES:
         f = found.get((figure.paper, figure.name))
         if f is None:
-            lines.append(f"| {figure.paper} | {figure.name}: {figure.title} | - | - | - | - | - | not run yet |")
+            lines.append(f"| {figure.paper} {figure.name}: {figure.title} | - | - | - | - | - | not run |")
             continue
         took = times.get(f"{figure.paper}-{figure.name}")
         clock = f"{took.seconds / 60:.1f}" if took else "-"
@@ -72,7 +84,8 @@ def table(findings: list[Finding], times: dict[str, Took]) -> str:
         often = next((f.settings[word] for word in COUNTS if word in f.settings), "-")
         first, *others = str(f.around.get("commit")).split(", ")
         made = f"{first} and {len(others)} more" if others else first
-        cells = (f.paper, f"{f.figure}: {f.title}", size, often, f"{f.seconds / 60:.1f}", clock, made, f.verdict)
+        name, why = f"{f.paper} {f.figure}: {f.title}", f.sentence.partition(". What does not hold")[0].rstrip(".")
+        cells = (name, size, often, f"{f.seconds / 60:.1f}", clock, made, why)
         lines.append(f"| {' | '.join(map(str, cells))} |")
     minutes = sum(f.seconds for f in findings) / 60
     lines += [
@@ -95,18 +108,6 @@ def sentence(times: dict[str, Took]) -> str:
     whole = f"By the clock the quick sizes of {len(times)} of {len(FIGURES)} figures took {minutes:.0f} minutes in all"
     whole += f", each with {jobs} processes on {cores} cores"
     return f"{whole}{f', not counting {lost} interrupted call' + 's' * (lost > 1) if lost else ''}."
-
-
-def compared(findings: list[Finding]) -> str:
-    """Every claim with its former and its present verdict, and why."""
-    lines = ["| claim | before | now | size; repetitions | why |", "|" + " --- |" * 5]
-    for f in findings:
-        often = next((f.settings[word] for word in COUNTS if word in f.settings), "none")
-        why = f.sentence.partition(". What does not hold")[0].rstrip(".")
-        before = FORMER.get(f.name, "does not reproduce")
-        size = f.settings.get("size", "-")
-        lines.append(f"| {f.paper} {f.figure}: {f.claim} | {before} | {f.verdict} | {size}; {often} | {why} |")
-    return "\n".join(lines)
 
 
 def write_between(page: Path, text: str) -> None:
@@ -161,8 +162,8 @@ def main() -> None:
     )
     times = read_times(RESULTS)
     write_whole(RESULTS / "report.html", findings_page(kept, sentence(times)).encode())
-    write_between(RESULTS / "README.md", f"{story(kept)}\n\n## Every figure\n\n{table(kept, times)}")
-    write_between(VERDICTS, compared(kept))
+    write_between(RESULTS / "README.md", story(kept))
+    write_between(VERDICTS, table(kept, times))
     size = sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file())
     print(f"{len(kept)} findings, {size / 1e6:.2f} MB")
     if size > MOST_BYTES:

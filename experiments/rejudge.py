@@ -39,10 +39,11 @@ from regretless_bench.compact import Line, read_lines, read_records
 from regretless_bench.finding import SIZES, Finding, Table
 from regretless_bench.problems import PROBLEMS, make_problem
 from regretless_bench.record import naturally
-from regretless_bench.verdicts import Check, checks_table, judged
+from regretless_bench.verdicts import Check, both_columns, checks_table, judged
 
 from regretless.basics.statefile import write_whole
 
+IMAGES = neural_bo_sensitive.IMAGES
 Cases: TypeAlias = dict[str, dict[str, list[Line]]]
 
 
@@ -84,20 +85,19 @@ def grouped(lines: Sequence[Line], name: Callable[[Line], str] = lambda line: li
 def rejudged(
     old: Finding,
     checks: list[Check],
+    good: list[Check],
     ours: list[Check],
     seeds: int,
     beside: Sequence[Table] = (),
     prefix: str = "",
     called: str = "our default",
+    bound: Check | None = None,
 ) -> Finding:
     """The finding with new checks, verdict and sentence; the tables of numbers stay."""
-    verdict, sentence = judged(checks, seeds, ours, called)
+    verdict, sentence = judged(checks, seeds, good, bound=bound)
     words = ("check", "holds", "found")
     numbers = [table for table in old.tables if tuple(table.columns[:3]) != words or table.title.startswith("Table 2")]
-    made = [
-        checks_table(checks, "checks of the method as printed"),
-        checks_table(ours, f"the same checks of {called}"),
-    ]
+    made = [*both_columns(checks, good), checks_table(ours, f"beside the claim: the same checks of {called}")]
     return replace(old, verdict=verdict, sentence=f"{prefix}{sentence}", tables=[*made, *beside, *numbers])
 
 
@@ -114,30 +114,40 @@ def go_ucb(old: Finding, lines: list[Line]) -> Finding:
         cases = grouped(lines, lambda line: names[line.problem.partition("(")[0]])
         tops = {name: float(PROBLEMS[problem](seed=0).optimum) for problem, name in names.items()}
         top = {line.problem: tops[names[line.problem.partition("(")[0]]] for line in lines}
-        start, checks, ours, beside = go_ucb_fig2.claimed(cases, lambda r: r.evaluations * (top[r.problem] - r.mean))
+        start, checks, good, ours, beside = go_ucb_fig2.claimed(
+            cases, lambda r: r.evaluations * (top[r.problem] - r.mean)
+        )
         prefix = f"{go_ucb_fig2.STARTED.format(start=start)}: "
     else:
         cases = grouped(lines, lambda line: line.problem.partition("classifier=")[2].partition(",")[0])
         top = {line.problem: max(r.best[-1] for r in lines if r.problem == line.problem) for line in lines}
-        start, checks, ours, beside = go_ucb_fig3.claimed(cases, lambda r: r.evaluations * (top[r.problem] - r.mean))
+        start, checks, good, ours, beside = go_ucb_fig3.claimed(
+            cases, old.figure, lambda r: r.evaluations * (top[r.problem] - r.mean)
+        )
         prefix = f"{start.capitalize()}: "
-    return rejudged(old, checks, ours, runs_of(cases), [beside], prefix, "the net with our oracle")
+    called = go_ucb_fig2.OURS
+    return rejudged(old, checks, good, ours, runs_of(cases), [beside], prefix, called)
 
 
 def ms_ucb(old: Finding, lines: list[Line]) -> Finding:
     cases, long = grouped(lines), min(line.evaluations for line in lines)
     if old.figure == "fig1":
-        checks, ours = (ms_ucb_fig1.leading(cases, label, long, gap) for label in ("ms-ucb (paper)", "ms-ucb"))
-        return rejudged(old, checks, ours, runs_of(cases), ms_ucb_fig1.beside(cases, gap))
+        printed = ms_ucb_fig1.PAPER
+        checks, ours = (ms_ucb_fig1.leading(cases, label, long, gap) for label in (printed, "ms-ucb"))
+        good = ms_ucb_fig1.leading(cases, printed, long, gap, ms_ucb_fig1.GOOD)
+        beside = ms_ucb_fig1.beside(cases, gap)
     elif old.figure in ("fig2", "fig3"):
         study = ms_ucb_fig2 if old.figure == "fig2" else ms_ucb_fig3
         checks, ours = (
-            ms_ucb_fig1.ordered(cases, p, study.ORDERS, study.QUOTE, long, least) for p in ("paper", "default")
+            ms_ucb_fig1.ordered(cases, p, study.ORDERS, study.QUOTE, long, gap) for p in ("paper", "default")
         )
+        good, beside = [], []
     else:
         task = "mnist-net" if old.figure == "fig4" else "ramp-loss"
         checks, ours = (ms_ucb_real.claimed(cases, label, task, long, least) for label in ("ms-ucb (paper)", "ms-ucb"))
-    return rejudged(old, checks, ours, runs_of(cases))
+        good, beside = ms_ucb_real.claimed(cases, "ms-ucb (paper)", task, long, least, ms_ucb_real.GOOD), []
+    bound = ms_ucb_fig1.bound(old.figure, cases, gap)
+    return rejudged(old, checks, good, ours, runs_of(cases), beside, bound=bound)
 
 
 def neural_bo(old: Finding, lines: list[Line]) -> Finding:
@@ -145,25 +155,32 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
     labels, tail = ("neural-bo (paper)", "neural-bo"), ""
     if old.figure == "fig1":
         evaluations = min(line.evaluations for line in lines)
-        checks, ours = (neural_bo_fig1.claimed(cases, label, evaluations, gap) for label in labels)
-        beside = [checks_table(neural_bo_fig1.beside(cases, gap), "beside the claim: shifted functions")]
+        printed, ours = (neural_bo_fig1.claimed(cases, label, evaluations, gap) for label in labels)
+        checks = neural_bo_fig1.as_the_authors(cases, neural_bo_fig1.AUTHORS_NAMED, gap)
+        good = neural_bo_fig1.as_the_authors(cases, neural_bo_fig1.AUTHORS_GOOD, gap)
+        beside = [checks_table(printed, "beside the claim: the method as printed")]
+        beside += [checks_table(neural_bo_fig1.beside(cases, gap), "beside the claim: shifted functions")]
         beside += [table for table in old.tables if table.title == neural_bo_fig1.ONE_BY_ONE]
         prefix, tail = "", "".join(old.sentence.partition(neural_bo_fig1.TABLE_2)[1:])
     elif old.figure == "fig5":
         evaluations = lines[0].evaluations
         checks, ours = (neural_bo_pushing.claimed(cases, label, evaluations, lambda r: -r.best[-1]) for label in labels)
+        good = list[Check]()
         beside, prefix = [neural_bo_pushing.beside(cases, evaluations, lambda r: -r.best[-1])], ""
     else:
-        titles = ("detection rate by samples", neural_bo_sensitive.ALONE)
+        titles = (neural_bo_sensitive.RATES, neural_bo_sensitive.ALONE)
         tables = [next((table for table in old.tables if table.title == title), None) for title in titles]
         if None in tables:
             return old
         rates, alone = (
             {str(row[0]): np.array(row[1:], dtype=float) for row in table.rows} for table in tables if table is not None
         )
-        checks, ours = (neural_bo_sensitive.claimed(rates, alone, label) for label in labels)
-        beside, prefix = [neural_bo_sensitive.beside(cases, lambda r: -r.best[-1])], ""
-    found = rejudged(old, checks, ours, runs_of(cases), beside, prefix)
+        judged_by = IMAGES if IMAGES in alone else labels[0]
+        checks, printed, ours = (neural_bo_sensitive.claimed(rates, alone, m) for m in (judged_by, *labels))
+        good = neural_bo_sensitive.claimed(rates, alone, judged_by, neural_bo_sensitive.GOOD)
+        beside = [checks_table(printed, "beside the claim: as printed, on the box")]
+        beside, prefix = [*beside, neural_bo_sensitive.beside(cases, lambda r: -r.best[-1])], ""
+    found = rejudged(old, checks, good, ours, runs_of(cases), beside, prefix)
     return replace(found, sentence=found.sentence + tail)
 
 
@@ -171,20 +188,16 @@ def gp_threds(old: Finding, lines: list[Line]) -> Finding | None:
     """Fig. 4 (a, b); None where the finding does not hold its losses by seed."""
     names = {name: problem for problem, (name, *_) in gp_threds_fig4.PROBLEMS.items()}
     cases = grouped(lines, lambda line: names[line.problem.partition("(")[0]])
-    costs = {
-        problem: {m: 1e6 * float(np.median([r.cpu / r.evaluations for r in group])) for m, group in methods.items()}
-        for problem, methods in cases.items()
-    }
     then: dict[str, dict[str, tuple[float, dict[str, np.ndarray]]]] = {}
-    for label in (gp_threds_fig4.PRINTED, gp_threds_fig4.OURS):
+    for label in gp_threds_fig4.JUDGED:
         found = {problem: gp_threds_fig4.from_tables(old.tables, problem, label) for problem in cases}
         then[label] = {problem: of for problem, of in found.items() if of is not None}
         if len(then[label]) < len(found):
             return None
-    made = ([*gp_threds_fig4.converges(of, label), *gp_threds_fig4.faster(costs, label)] for label, of in then.items())
-    others = gp_threds_fig4.beside(then)
-    kept = [table for table in old.tables if table.title.startswith("beside the claim") and table.title != others.title]
-    new = rejudged(old, *made, runs_of(cases), [others, *kept])
+    times = next(table for table in old.tables if table.title == gp_threds_fig4.TIMES)
+    checks, good, ours = gp_threds_fig4.judgements(then, gp_threds_fig4.costs(times.rows))
+    kept = [t for t in old.tables if t.title.startswith("beside the claim") and "same checks" not in t.title]
+    new = rejudged(old, checks, good, ours, runs_of(cases), kept)
     return replace(new, sentence=f"{new.sentence} Per sample{old.sentence.partition(' Per sample')[2]}")
 
 

@@ -18,27 +18,33 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from regretless.basics.statefile import write_whole
 from regretless.report.page import Chart, Section, TableCell, charts_section, html_page, table_section
+from regretless_bench.causes import CAUSES
 from regretless_bench.plots import charts_figure, save_figure
 from regretless_bench.record import MADE, SUFFIX, surroundings
 from regretless_bench.settings import file_name
 
 Verdict: TypeAlias = Literal[
-    "reproduces", "reproduces only with our default", "reproduces only in part", "does not reproduce", "not decided yet"
+    "holds", "holds against the paper's rivals only", "cannot hold", "does not hold", "not decided", "not run"
 ]
 PILLS = {
-    "reproduces": "good",
-    "reproduces only with our default": "part",
-    "reproduces only in part": "part",
-    "does not reproduce": "bad",
-    "not decided yet": "open",
+    "holds": "good",
+    "holds against the paper's rivals only": "part",
+    "cannot hold": "bad",
+    "does not hold": "bad",
+    "not decided": "open",
+    "not run": "open",
 }
 """How the page colours a verdict."""
 COUNTED = {
-    "reproduces": ("reproduces", "reproduce"),
-    "reproduces only with our default": ("reproduces only with our default", "reproduce only with our default"),
-    "reproduces only in part": ("reproduces only in part", "reproduce only in part"),
-    "does not reproduce": ("does not reproduce", "do not reproduce"),
-    "not decided yet": ("is not decided yet", "are not decided yet"),
+    "holds": ("holds", "hold"),
+    "holds against the paper's rivals only": (
+        "holds against the paper's rivals only",
+        "hold against the paper's rivals only",
+    ),
+    "cannot hold": ("cannot hold", "cannot hold"),
+    "does not hold": ("does not hold", "do not hold"),
+    "not decided": ("is not decided", "are not decided"),
+    "not run": ("was not run", "were not run"),
 }
 """What one figure does, and what several do."""
 SIZES = ("quick", "between", "full")
@@ -113,6 +119,11 @@ class Finding:
     def name(self) -> str:
         """What its files are called."""
         return file_name(f"{self.paper}-{self.figure}")
+
+    @property
+    def cause(self) -> str:
+        """Why it came to this verdict, in a sentence: what was tested, the oracle, or what a run would cost."""
+        return CAUSES.get(self.name, "")
 
     @property
     def size(self) -> int:
@@ -328,6 +339,7 @@ def finding_section(finding: Finding) -> Section:
     body = (
         f"<p><b>Claim.</b> {escape(finding.claim)}</p>"
         f"<p>{_pill(finding)} {escape(finding.sentence)}</p>"
+        f"<p>{escape(finding.cause)}</p>"
         f'<p class="note">{escape(settings)}. {finding.seconds:.0f} seconds of one core; {escape(", ".join(made))}.</p>'
     )
     if finding.charts:

@@ -1,10 +1,12 @@
 """What a claim of a paper comes to: checks, each a quoted sentence of the claim, and the verdict over them.
 
-    checks = leads(cases, "ms-ucb (paper)", RIVALS, final_loss, quote="our method does better than all the baselines")
-    verdict, sentence = judged(checks, fewest(cases), ours)
+    checks = leads(cases, "ms-ucb (paper)", NAMED, final_loss, quote="our method does better than all the baselines")
+    verdict, sentence = judged(checks, fewest(cases), good)
 
-A check compares losses seed by seed: a one-sided paired t-test, with a margin. Holm's method corrects over the checks
-of a claim, so that a claim of thirteen parts is not proved by the luckiest of them. What is neither shown nor refuted
+The same checks are made twice: against the rivals that the paper names, as it ran them, and against good rivals. A
+check compares losses pair by pair: a one-sided paired t-test, with a margin. A claim holds when every check of it does,
+each at 5 %; as all must, none of these tests needs a correction (Berger, Technometrics 1982: an intersection-union
+test). It is refuted when one check is, so these tests are corrected by Holm's method. What is neither shown nor refuted
 is a tie. A part of the claim that the size at hand does not reach is a check too, one that was not run.
 """
 
@@ -18,18 +20,17 @@ import numpy as np
 
 from regretless.space.parameters import Array
 from regretless_bench.finding import Table, Verdict
-from regretless_bench.stats import holm, paired, shifted_t
+from regretless_bench.stats import Paired, holm, paired, shifted_t, wald
 
 LEAST_SEEDS = 5
 """With fewer repetitions of any method nothing is decided."""
-IN_PART = 0.5
-"""A claim reproduces in part when at least this share of the checks that were run holds, and in full when all do."""
 LEVEL = 0.05
-"""The error rate of a claim's tests, all its checks together: the level that GO-UCB and NeuralBO test at."""
+"""The error rate of a claim's tests: the level that GO-UCB and NeuralBO test at."""
 MARGIN = 0.01
 """To be lower means lower by more than this share of the rival's median loss: less is nothing a user would notice."""
 COMPARABLE = 0.1
-"""To be comparable means to be higher by less than this share; the papers that say "comparable" give no number."""
+"""To be comparable means to be higher by less than this share, and a plateau is a gain of less than it; the papers that
+say "comparable" and "plateau" give no number."""
 WORST = 1e100
 """The loss of a run that found nothing; finite, so that losses have differences and their squares."""
 NAMED = 4
@@ -71,14 +72,20 @@ def not_run(what: str, why: str, quote: str = "") -> Check:
 
 
 def outcomes(checks: Sequence[Check]) -> list[Outcome]:
-    """What each check of a claim came to, the tests corrected over all checks that were run."""
+    """What each check of a claim came to: shown at LEVEL, or refuted at LEVEL corrected over all checks that were
+    run."""
     ran = [i for i, check in enumerate(checks) if not math.isnan(check.better)]
-    shown = holm([checks[i].better for i in ran], LEVEL)
     refuted = holm([checks[i].worse for i in ran], LEVEL)
     found: list[Outcome] = ["not run"] * len(checks)
-    for i, yes, no in zip(ran, shown, refuted, strict=True):
-        found[i] = "holds" if yes else "fails" if no else "tie"
+    for i, no in zip(ran, refuted, strict=True):
+        found[i] = "holds" if checks[i].better <= LEVEL else "fails" if no else "tie"
     return found
+
+
+def together(checks: Sequence[Check]) -> Outcome:
+    """What a claim comes to in one column: it holds when all checks that were run do, and fails when one does."""
+    found = set(outcomes(checks)) - {"not run"}
+    return "fails" if "fails" in found else "tie" if "tie" in found else "holds" if found else "not run"
 
 
 # ---------------------------------------------------------------- checks from losses
@@ -130,18 +137,54 @@ def lowest(
     `losses` has one value per seed and method. It must be so against every rival, so the largest of the p-values
     counts; that some rival is lower is tested with Bonferroni's correction over the rivals.
     """
-    rivals = [name for name in losses if name != label]
+    pairs = {name: (losses[label], values) for name, values in losses.items() if name != label}
+    return hardest(f"{problem}: {what} of {label}", pairs, quote, level=level)
+
+
+def pooled(
+    cases: Runs,
+    label: str,
+    rivals: Sequence[str],
+    loss: Callable[[Any], float],
+    what: str = "loss",
+    *,
+    quote: str = "",
+    level: bool = False,
+) -> list[Check]:
+    """One check over all tasks of a claim: `lowest` over every pair of runs with the same task and seed, losses as
+    shares of the rival's mean on the task. Nothing where no task has both."""
+    pairs: dict[str, tuple[Array, Array]] = {}
+    for rival in (r for r in rivals if r != label):
+        both = [common(methods, [label, rival], loss) for methods in cases.values()]
+        found = [(of[label], of[rival]) for of in both if len(of) == 2 and len(of[label])]
+        if found:
+            pairs[rival] = pooled_pairs(found)
+    text = f"{len(cases)} tasks together: {what} of {label}"
+    return [hardest(text, pairs, quote, level=level, unit=" of it")] if pairs else []
+
+
+def hardest(
+    what: str, pairs: Mapping[str, tuple[Array, Array]], quote: str, *, level: bool = False, unit: str = ""
+) -> Check:
+    """The check against the rival it is hardest to be shown against; `pairs` has our losses and the rival's."""
     share = -COMPARABLE if level else MARGIN
-    p = {name: _both(losses[label], losses[name], share) for name in rivals}
-    hardest = max(rivals, key=lambda name: (p[name][0], -float(np.median(losses[name]))))
-    against = paired(losses[label], losses[hardest])
-    found = (
-        f"median {np.median(losses[label]):.4g}, the hardest rival {hardest} {np.median(losses[hardest]):.4g}; "
-        f"lower on {against.wins} of {len(losses[label])} paired seeds (p {p[hardest][0]:.2g})"
-    )
-    text = f"{problem}: {what} of {label} {'comparable or lower' if level else 'lowest'}"
-    worse = min(1.0, len(rivals) * min(p[name][1] for name in rivals))
-    return Check(text, found, p[hardest][0], worse, quote)
+    p = {name: _both(*both, share) for name, both in pairs.items()}
+    most = max(pairs, key=lambda name: (p[name][0], -float(np.mean(pairs[name][1]))))
+    mine, theirs = pairs[most]
+    found = f"mean {interval(mine)}{unit}, the hardest rival {most} {interval(theirs)}; {_wins(paired(mine, theirs))}"
+    text = f"{what} {'comparable or lower' if level else 'lowest'}"
+    worse = min(1.0, len(pairs) * min(of[1] for of in p.values()))
+    return Check(text, f"{found} (p {p[most][0]:.2g})", p[most][0], worse, quote)
+
+
+def interval(values: Array) -> str:
+    """A mean and its 95 % Wald interval, as GO-UCB's figures have them."""
+    mean, half = wald(values)
+    return f"{mean:.3g}" if math.isnan(half) else f"{mean:.3g} ± {half:.2g}"
+
+
+def _wins(against: Paired) -> str:
+    return f"lower on {against.wins} of {against.wins + against.losses + against.ties} paired runs"
 
 
 def improves(
@@ -154,13 +197,39 @@ def improves(
         if len(losses) < 2 or not len(losses[better]):
             continue
         a, b = losses[better], losses[worse]
-        p, against = _both(a, b, MARGIN), paired(a, b)
-        found = (
-            f"median {what} {np.median(a):.4g} against {np.median(b):.4g}; "
-            f"lower on {against.wins} of {len(a)} paired seeds (p {p[0]:.2g})"
-        )
-        checks.append(Check(f"{problem}: {better} below {worse}", found, *p, quote))
+        checks.append(below(f"{problem}: {better} below {worse}", a, b, what, quote=quote))
     return checks
+
+
+def pooled_pairs(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Losses of two methods on several tasks as one sample of pairs, as shares of the second one's mean on the task."""
+    scales = [float(np.abs(b).mean()) or 1.0 for _, b in pairs]
+    first, second = (
+        np.concatenate([pair[i] / scale for pair, scale in zip(pairs, scales, strict=True)]) for i in (0, 1)
+    )
+    return first, second
+
+
+def below(
+    what: str, low: Array, high: Array, unit: str = "loss", *, quote: str = "", refuted_if_level: bool = False
+) -> Check:
+    """Is `low` lower than `high`, pair by pair? With `refuted_if_level` a gain that is shown to be less than COMPARABLE
+    refutes it, where otherwise only the opposite does."""
+    p = _both(low, high, MARGIN)
+    if refuted_if_level:
+        p = p[0], shifted_t(high - low, COMPARABLE * abs(float(np.mean(high)))) if p[0] > LEVEL else 1.0
+    found = f"mean {unit} {interval(low)} against {interval(high)}; {_wins(paired(low, high))} (p {p[0]:.2g})"
+    return Check(what, found, *p, quote)
+
+
+def plateau(what: str, before: Array, after: Array, unit: str = "loss", *, quote: str = "") -> Check:
+    """Is the gain from `before` to `after` less than COMPARABLE of the former? An equivalence test: without enough
+    runs it is not shown."""
+    least = COMPARABLE * abs(float(np.mean(before)))
+    gain = before - after
+    p, opposite = shifted_t(gain, least), shifted_t(-gain, -least)
+    found = f"mean {unit} {interval(before)}, then {interval(after)}: a gain of {interval(gain)} (p {p:.2g})"
+    return Check(what, found, p, opposite, quote)
 
 
 def _both(a: Array, b: Array, share: float) -> tuple[float, float]:
@@ -174,44 +243,43 @@ def _both(a: Array, b: Array, share: float) -> tuple[float, float]:
 
 
 def judged(
-    checks: Sequence[Check], seeds: int, ours: Sequence[Check] = (), called: str = "our default"
+    checks: Sequence[Check], seeds: int, good: Sequence[Check] = (), *, bound: Check | None = None
 ) -> tuple[Verdict, str]:
     """The verdict on a claim and its reason in one sentence.
 
     Args:
-        checks: what the claim says of the method as printed; each quotes the paper.
+        checks: what the claim says, against the rivals that the paper names; each quotes the paper.
         seeds: repetitions behind every check.
-        ours: the same checks of our default; where these hold and the printed method's do not, the claim reproduces
-            only with our default. A default that holds in part leaves the verdict to the printed method.
-        called: how the sentence calls what the checks `ours` are of.
+        good: the same against good rivals; empty for a claim without rivals.
+        bound: of a claim that fails or is open, what makes it impossible: that an oracle, which knows the function
+            and chooses among all the points that the method could ask, is no better than what the claim must beat.
     """
-    if silent := [check.what for check in (*checks, *ours) if not check.quote]:
+    if silent := [check.what for check in (*checks, *good) if not check.quote]:
         raise ValueError(f"a check of a claim quotes the paper; this does not: {silent[0]}")
-    found, mine = outcomes(checks), outcomes(ours)
-    if seeds < LEAST_SEEDS or not _ran(found):
-        beyond = "; ".join(f"{c.what}: {c.found}" for c in checks if math.isnan(c.better))
-        if _ran(found):
-            why = f"At least {LEAST_SEEDS} repetitions of every method are needed; there are {seeds}."
-        else:
-            why = "This size reaches nothing of what the claim says."
-        return "not decided yet", f"{why}{f' Not run: {beyond}.' * bool(beyond)}"
-    whole = _counted(found)
-    whole += f" for the method as printed; for {called} {_counted(mine)}" if _ran(mine) else ""
+    named = together(checks)
+    if named == "not run":
+        beyond = "; ".join(f"{c.what}: {c.found}" for c in checks)
+        return "not run", f"This size reaches nothing of what the claim says{f': {beyond}' * bool(beyond)}."
+    if seeds < LEAST_SEEDS:
+        return "not decided", f"At least {LEAST_SEEDS} repetitions of every method are needed; there are {seeds}."
+    both = together(good) != "not run"
+    whole = f"{'Against the rivals of the paper ' * both}{_counted(outcomes(checks))}"
+    whole += f"; against good rivals {_counted(outcomes(good))}" if both else ""
+    impossible = bound is not None and named != "holds" and together([bound]) == "holds"
+    if bound is not None and impossible:
+        whole += f". The bound: {bound.what}, {bound.found}"
+    found = outcomes(checks)
     open_ends = [f"{c.what} ({WORDS[of]})" for c, of in zip(checks, found, strict=True) if of != "holds"]
     if open_ends:
-        whole += f". What does not hold{' as printed' if ours else ''}: {'; '.join(open_ends[:NAMED])}"
+        whole += f". What does not hold: {'; '.join(open_ends[:NAMED])}"
         whole += f"; and {len(open_ends) - NAMED} more" if len(open_ends) > NAMED else ""
-    return _verdict(found, mine), f"{whole}."
+    return "cannot hold" if impossible else _verdict(named, together(good)), f"{whole[0].upper()}{whole[1:]}."
 
 
-def _verdict(found: Sequence[Outcome], mine: Sequence[Outcome]) -> Verdict:
-    if set(found) == {"holds"}:
-        return "reproduces"
-    if set(mine) == {"holds"}:
-        return "reproduces only with our default"
-    if found.count("holds") >= IN_PART * _ran(found):
-        return "reproduces only in part"
-    return "does not reproduce" if "fails" in found else "not decided yet"
+def _verdict(named: Outcome, good: Outcome) -> Verdict:
+    if named == "holds":
+        return "holds" if good in ("holds", "not run") else "holds against the paper's rivals only"
+    return "does not hold" if named == "fails" else "not decided"
 
 
 def _ran(found: Sequence[Outcome]) -> int:
@@ -225,6 +293,15 @@ def _counted(found: Sequence[Outcome]) -> str:
     said = [f"{n} {words[n > 1]}" for of, words in parts.items() if (n := found.count(of))]
     said += [f"{beyond} more {'is' if beyond == 1 else 'are'} beyond this size"] if beyond else []
     return f"{text} ({', '.join(said)})" if said else text
+
+
+AGAINST_NAMED, AGAINST_GOOD = "checks against the rivals that the paper names", "the same checks against good rivals"
+"""Titles of the first two tables of a finding."""
+
+
+def both_columns(checks: Sequence[Check], good: Sequence[Check] = ()) -> list[Table]:
+    """The first tables of a finding: a claim's checks in both columns, or in one for a claim without rivals."""
+    return [checks_table(checks, AGAINST_NAMED), *([checks_table(good, AGAINST_GOOD)] if good else [])]
 
 
 def checks_table(checks: Sequence[Check], title: str = "checks") -> Table:

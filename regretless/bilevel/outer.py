@@ -40,6 +40,16 @@ MOST_TOLD = 64
 """Values that the model with the length of training is told, for the 50 ms that `benchmarks/bilevel.py` allows."""
 
 
+def with_horizon(recipe: Recipe, schedule: Promotion | FixedHorizon) -> Recipe:
+    """The recipe with N of the schedule, on which the widths of UCB depend; one that names another N raises."""
+    if not isinstance(schedule, FixedHorizon) or recipe.options.get("acquisition") != "ucb":
+        return recipe
+    given = recipe.options.get("horizon", schedule.horizon)
+    if given != schedule.horizon:
+        raise ValueError(f"the method's horizon={given!r} is not the study's, {schedule.horizon}; leave it out")
+    return recipe(horizon=schedule.horizon)
+
+
 class Outer:
     """The outer level of a study: what it is told and what it proposes."""
 
@@ -54,7 +64,7 @@ class Outer:
     ) -> None:
         if method is None:
             method = PROMOTED if isinstance(schedule, Promotion) else SPLIT
-        recipe = find_recipe(method) if isinstance(method, str) else method
+        recipe = with_horizon(find_recipe(method) if isinstance(method, str) else method, schedule)
         if recipe.options.get("fidelity"):
             raise ValueError("fidelity must not be set: a study sets it itself where the method is told lengths")
         in_range("(0, inf] or None", cap=cap)

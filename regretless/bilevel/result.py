@@ -62,6 +62,9 @@ class BilevelResult:
         lines = [f"{self.message} ({self.spent} steps, {len(self.runs)} settings{trouble})"]
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
         lines += [f"  validation loss {self.value:.6g} after {self.steps} steps of run {self.best_run}"]
+        lowest = min((r for r in self.runs if math.isfinite(r.loss)), key=lambda r: r.loss, default=None)
+        if lowest is not None and lowest.loss < self.value:
+            lines += [f"  the method's return rule chose it; run {lowest.number} has {lowest.loss:.6g}"]
         return "\n".join([*lines, f"  {self.certificate}"])
 
     def plot_curves(self, path: str | Path | None = None) -> Figure:

@@ -156,8 +156,8 @@ class Plan:
             *lines,
             f"  {'chosen: promotion over rungs':30s} {ladder} steps, one run in {self.promotion.reduction:g} climbs;",
             f"  {'':30s} the last {self.promotion.final_share:.0%} of the steps train the leaders on.",
-            "  Why not the theory's split: its constants are unknown, and at equal steps no optimum at N ~ T or",
-            "  N ~ T^2 could be measured; the error keeps falling with N, and promotion is ahead of every fixed N.",
+            "  Why not the theory's split: its constants are unknown. At equal steps N ~ T^2 is near the best fixed N",
+            "  and N ~ T trains too briefly; promotion is ahead of every fixed N.",
         ])  # fmt: skip
 
 

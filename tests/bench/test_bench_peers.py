@@ -16,7 +16,7 @@ from regretless.space import Space
 from regretless.space.parameters import Choice, Float, Int
 from regretless.testing import Loop, run
 
-CHEAPER = {name: {"restarts": 2, "raw": 16} for name in PEERS if name.startswith("botorch")}
+CHEAPER = {name: {"restarts": 2, "raw": 16} for name in PEERS if name.startswith(("botorch-l", "botorch-s"))}
 SPACE = Space(
     {"lr": Float(1e-5, 1e-1, log=True), "n": Int(1, 6), "m": Int(1, 1000, log=True), "act": Choice(["a", "b", "c"])}
 )

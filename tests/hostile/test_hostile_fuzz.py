@@ -189,7 +189,7 @@ def test_findings(long: bool, tmp_path: Path) -> None:
         "figure": "fig1",
         "title": "t",
         "claim": "c",
-        "verdict": "reproduces",
+        "verdict": "holds",
         "sentence": "s",
         "settings": {"seeds": 5},
         "charts": [["bowl", chart]],

@@ -103,7 +103,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "charts": (("bowl", curves_chart(lines, log_y=True)),),
         "tables": (Table("finals", columns, rows), Table("more", columns, rows)),
     }
-    findings = [Finding(paper, "fig1", "a title", "a claim", "reproduces", "so.", **finding) for paper in PAPERS]  # type: ignore[arg-type]
+    findings = [Finding(paper, "fig1", "a title", "a claim", "holds", "so.", **finding) for paper in PAPERS]  # type: ignore[arg-type]
     (folder / "reproduce.html").write_text(findings_page(findings))
     kinds = {kind: f"{kind}.html" for kind in ("run", "tree", "measured", "reproduce")}
     return {**{kind: folder / name for kind, name in kinds.items()}, "bench": report_folder(folder / "bench")}

@@ -85,6 +85,8 @@ class AdaptiveDiscretization(PointsMethod):
         return np.asarray(history.X[int(told.mean.argmax())])
 
     def warm(self, history: History) -> State:
+        if self._refits:
+            return {}
         state = self._warmed(history)
         return {**state, "halved": np.array(self._halved, dtype=np.int64), "order": self._order.copy()}
 

@@ -23,7 +23,7 @@ from regretless.models.grid.scale import FIRST_FIT, REFIT, ProcessScale, fit_sca
 from regretless.models.grid.whole_model import whole_certificate
 from regretless.space import Cube
 from regretless.space.parameters import Array
-from regretless_bench.methods.grid_posteriors import ProductPosterior, SavedRows
+from regretless_bench.methods.grid_posteriors import ProductPosterior, RefittedRows, SavedRows
 
 POINTS_PER_AXIS = {1: 400, 2: 80, 3: 18, 4: 8, 5: 5, 6: 4}  # by dimension; 80 in the plane as in the GP-ThreDS paper
 MOST_POINTS = 10**6  # points of a grid at most: every ask visits all of them, and each value keeps a number for each
@@ -41,6 +41,8 @@ class PointsMethod(Method):
             mean 0 and variance 1, and l = 0.2 and noise 0.1 unless given (GP-ThreDS, Sec. 5).
         kernel: "se" or "matern52".
         lengthscale, noise_sd: of the process and of the values; None: fitted.
+        refit: factorise the kernel matrix anew at every value, as the "standard implementation" does that GP-ThreDS's
+            paper times; points are the same.
     """
 
     traits = Traits(max_dim=max(POINTS_PER_AXIS))
@@ -55,8 +57,10 @@ class PointsMethod(Method):
         kernel: KernelKind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
+        refit: bool = False,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
+        self._refits = refit
         self._fits, self.known_noise = fitted, stated_noise(noise_sd) if fitted else True
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         self._conservative = conservative_surrogate(self.cube)
@@ -138,7 +142,8 @@ class PointsMethod(Method):
 
     def _rows(self, points: Array) -> SavedRows:
         length, noise_var = self.scale.lengthscale, self.scale.noise_var
-        return SavedRows(points, kernel=self._kernel, lengthscale=length, noise_var=noise_var)
+        kind = RefittedRows if self._refits else SavedRows
+        return kind(points, kernel=self._kernel, lengthscale=length, noise_var=noise_var)
 
     def _averages(self, history: History, n: int) -> tuple[Array, Array, Array]:
         """The distinct points of the first n values, their averages and their weights (`ProcessScale.grouped`)."""
@@ -167,7 +172,7 @@ class GridMethod(PointsMethod):
     """Each step samples the best point of one fixed grid of legal positions; a subclass gives `propose`.
 
     Args:
-        fitted, kernel, lengthscale, noise_sd: see `PointsMethod`.
+        fitted, kernel, lengthscale, noise_sd, refit: see `PointsMethod`.
         points_per_axis: positions per axis, one number or one for each; None: 80 in two dimensions, at most about 6400
             points in others.
     """
@@ -183,10 +188,12 @@ class GridMethod(PointsMethod):
         kernel: KernelKind,
         lengthscale: float | None,
         noise_sd: float | None,
+        refit: bool = False,
     ) -> None:
         super().__init__(
-            cube, seed=seed, budget=budget, fitted=fitted, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd
-        )
+            cube, seed=seed, budget=budget, fitted=fitted, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd,
+            refit=refit,
+        )  # fmt: skip
         m = POINTS_PER_AXIS[self.dim] if points_per_axis is None else points_per_axis
         counts = [m] * self.dim if isinstance(m, int) else list(m)
         if len(counts) != self.dim or min(counts) < 1:
@@ -244,14 +251,14 @@ class GridMethod(PointsMethod):
         return np.asarray(history.X[len(mean) - 1 - int(np.argmax(mean[::-1]))])
 
     def _fresh(self) -> SavedRows | ProductPosterior:
-        if self._kernel == "se" and self.dim <= LOW_RANK_DIM:
+        if self._kernel == "se" and self.dim <= LOW_RANK_DIM and not self._refits:
             features = SEFeatures(self.dim, self.scale.lengthscale)
             if features.rank <= MOST_FEATURES:
                 return ProductPosterior(self._axes, noise_var=self.scale.noise_var, features=features)
         return self._rows(self.grid)
 
     def warm(self, history: History) -> State:
-        if not len(history):
+        if not len(history) or self._refits:
             return {}
         state = self._warmed(history)
         return {**state, "best_before": self._best_before}

@@ -42,6 +42,7 @@ class IGPUCB(GridMethod):
         delta: probability of error of the width.
         gain: gamma in the width: "realised" by the samples, or the "log" (SE kernels) or "root" (Matern) of their
             number.
+        refit: see `PointsMethod`.
     """
 
     def __init__(
@@ -58,10 +59,11 @@ class IGPUCB(GridMethod):
         kernel: KernelKind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
+        refit: bool = False,
     ) -> None:
         super().__init__(
             cube, seed=seed, budget=budget, fitted=fitted, points_per_axis=points_per_axis, kernel=kernel,
-            lengthscale=lengthscale, noise_sd=noise_sd,
+            lengthscale=lengthscale, noise_sd=noise_sd, refit=refit,
         )  # fmt: skip
         in_range("(0, 1)", delta=delta)
         one_of(get_args(Gain), gain=gain)

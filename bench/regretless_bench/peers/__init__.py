@@ -26,6 +26,12 @@ PEERS = {
         Recipe("smac", "regretless_bench.peers.smac:SMAC3"),
         Recipe("nevergrad-ngopt", "regretless_bench.peers.nevergrad:NGOpt"),
         Recipe("cma", "regretless_bench.peers.cma:PyCMA"),
+        Recipe("skopt-ei", "regretless_bench.peers.skopt:SkOpt"),
+        Recipe("skopt-pi", "regretless_bench.peers.skopt:SkOpt", {"acquisition": "PI"}),
+        Recipe("skopt-lcb", "regretless_bench.peers.skopt:SkOpt", {"acquisition": "LCB"}),
+        Recipe("botorch-2022-ei", "regretless_bench.peers.botorch:BoTorch2022"),
+        Recipe("botorch-2022-pi", "regretless_bench.peers.botorch:BoTorch2022", {"acquisition": "PI"}),
+        Recipe("botorch-2022-ucb", "regretless_bench.peers.botorch:BoTorch2022", {"acquisition": "UCB"}),
     )
 }
 
@@ -40,6 +46,12 @@ LIBRARIES = {
     "smac": "smac",
     "nevergrad-ngopt": "nevergrad",
     "cma": "cma",
+    "skopt-ei": "skopt",
+    "skopt-pi": "skopt",
+    "skopt-lcb": "skopt",
+    "botorch-2022-ei": "botorch",
+    "botorch-2022-pi": "botorch",
+    "botorch-2022-ucb": "botorch",
 }
 """The module each peer needs."""
 

@@ -81,6 +81,13 @@ class Classifier:
         )
 
 
+def shrink(images: Array) -> Array:
+    """n x 784 to n x 49: the mean of each block of 4 x 4 pixels."""
+    blocks = images.reshape(-1, SMALL, LARGE // SMALL, SMALL, LARGE // SMALL)
+    small: Array = blocks.mean(axis=(2, 4)).reshape(len(blocks), -1)
+    return small
+
+
 def enlarge(images: Array) -> Array:
     """n x 49 to n x 784: bilinear, pixel centres aligned as area halves (the usual `align_corners=False`)."""
     R = _resampling()

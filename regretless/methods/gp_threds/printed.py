@@ -242,6 +242,7 @@ class PrintedGPThreDS(Method):
 
     traits = Traits(max_dim=max(POINTS_PER_AXIS))
     known_noise = True
+    run_class = PrintedRun
 
     def __init__(
         self,
@@ -310,7 +311,7 @@ class PrintedGPThreDS(Method):
 
     def _begin(self) -> None:
         # 1000: T where no budget is given, as in the paper's experiments; it only enters through logarithms
-        self.run = PrintedRun(
+        self.run = self.run_class(
             self.grids, self._kernel, self._scale, self._interval, widths=self._widths, c=self._c, p=self._p,
             horizon=self.budget or 1000, walks=self._search == "walk", doubles=self._doubles,
         ).begin()  # fmt: skip

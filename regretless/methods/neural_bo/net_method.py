@@ -22,7 +22,7 @@ from regretless.space.parameters import Array
 
 Path: TypeAlias = Callable[[Array], Array]  # a drawn function: inputs C x ... to values C
 
-N_CANDIDATES = 1000  # points over which a draw is maximised (NeuralBO, Sec. 7)
+N_CANDIDATES = 1000  # points over which a draw is maximised; our choice (the authors' code: 512 uniform ones)
 POOL_DESIGN = 2  # random rows of a pool before the model is asked: two values are the fewest that differ
 
 
