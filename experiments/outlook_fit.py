@@ -1,7 +1,10 @@
 """The forecaster that ships: fitted to records of runs, chosen and judged on families and sources left out.
 
-    python experiments/outlook_fit.py runs/outlook/*.npz --choose                # models, families left out
-    python experiments/outlook_fit.py runs/outlook/*.npz --judge --ship regretless/outlook/forecaster.npz
+    python experiments/outlook_fit.py runs/outlook/*.npz --models featureless,lines,net         # families left out
+    python experiments/outlook_fit.py runs/outlook/*.npz --ship regretless/outlook/forecaster.npz
+    python experiments/outlook_fit.py runs/outlook/*.npz --judge family     # tables: one family left out at a time
+    python experiments/outlook_fit.py runs/outlook/*.npz --judge source     # one source
+    python experiments/outlook_fit.py runs/outlook/*.npz --judge shipped    # the forecaster in the package, as it is
 
 A row is a checkpoint of a run and a horizon m; its target is the gain of the recommended setting in the next m trials
 as a share of the reach, on a logarithmic scale. Gains below ZERO of the reach count as none; whether there is one is
@@ -32,6 +35,8 @@ FLOOR = math.log10(ZERO)
 JUDGED = (0.5, 0.8, 0.9, 0.95)
 MARGIN = 0.05
 """How much of each tail is given up for sources that no record is of."""
+LEAST_STEPS = 200
+"""Steps of the training of a net, however few rows there are."""
 SEEDS = 3
 """Nets whose quantiles are averaged."""
 
@@ -149,7 +154,7 @@ def net(
             model[4].bias[1] = -4.0
             model[4].weight *= 0.3
         optimiser = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=decay)
-        steps = epochs * max(1, len(X) // 1024)
+        steps = max(LEAST_STEPS, epochs * (len(X) // 1024))
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
         generator = torch.Generator().manual_seed(seed)
         for _ in range(steps):
@@ -281,6 +286,33 @@ def coverage(rows: Rows, low: Array, high: Array, groups: NDArray[Any]) -> tuple
     return float(np.average(held, weights=rows.weight)), each
 
 
+def judged(rows: Rows, groups: NDArray[Any], spread: Spread, correct: Callable[[Any], Callable[[Any], Array]]) -> str:
+    """A table: how often the intervals held in each group, and the pinball losses beside those without features;
+    `correct` gives the correction of levels for a group."""
+    low, high = (np.empty((2, len(rows.z))) for _ in range(2))
+    for group in set(groups):
+        out = groups == group
+        for i, level in enumerate((0.8, 0.95)):
+            low[i, out], high[i, out] = interval(Spread(*(part[out] for part in spread)), level, correct(group))
+    held = (rows.z >= low) & (rows.z <= high)
+    base = losses(rows, left_out(rows, groups, featureless)) if len(set(groups)) > 1 else [1.0] * 3
+    ratio = np.array(losses(rows, spread)) / np.array(base)
+
+    def row(name: str, part: NDArray[np.bool_]) -> str:
+        w = rows.weight[part]
+        cover = " | ".join(f"{np.average(h[part], weights=w):.2f}" for h in held)
+        none = np.average(rows.z[part] <= FLOOR, weights=w)
+        return f"| {name} | {len(set(rows.run[part]))} | {int(part.sum())} | {cover} | {none:.2f} |"
+
+    lines = [
+        "| left out | runs | forecasts | .8 held | .95 held | no gain came |",
+        "| --- | --- | --- | --- | --- | --- |", row("all", np.ones(len(rows.z), dtype=bool)),
+        *(row(str(g), groups == g) for g in sorted(set(groups))),
+    ]  # fmt: skip
+    said = ", ".join(f"{r:.2f}" for r in ratio)
+    return "\n".join([*lines, "", f"Pinball loss beside that without features at .5, .8, .9: {said}."])
+
+
 MODELS: dict[str, Callable[[Rows], Callable[[Array], Spread]]] = {
     "featureless": featureless, "lines": by_lines, "net": by_net, "trees": by_trees,
 }  # fmt: skip
@@ -293,6 +325,8 @@ def main() -> None:
     parser.add_argument("--by", default="fold", help="what is left out at a time: fold (of families), family, source")
     parser.add_argument("--folds", type=int, default=6)
     parser.add_argument("--ship", type=Path, help="write the forecaster there")
+    parser.add_argument("--judge", choices=["family", "source", "shipped"], help="print tables of coverage and end")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     options = parser.parse_args()
     runs = read(options.records)
     rows = rows_of(runs)
@@ -302,6 +336,23 @@ def main() -> None:
         "family": families, "source": np.array([runs[i]["source"] for i in rows.run]),
         "fold": np.array([names.index(f) % options.folds for f in families]),
     }[options.by]  # fmt: skip
+    if options.judge:
+        by = np.array([runs[i]["source"] for i in rows.run]) if options.judge == "source" else families
+        if options.judge == "shipped":
+            shipped = Forecaster.shipped()
+            print(
+                judged(
+                    rows,
+                    by,
+                    Spread(*shipped.spread(rows.x)),
+                    lambda _: lambda a: np.interp(a, shipped.levels, shipped.moved),
+                )
+            )
+            return
+        spread = left_out(rows, by, lambda kept: lambda x: Spread(*net(kept, seeds=options.seeds).spread(x)))
+        places = spread.place(rows.z, np.random.default_rng(1))
+        print(judged(rows, by, spread, lambda g: Corrected.by(places[by != g], rows.weight[by != g], MARGIN)))
+        return
     none = np.average(rows.z <= FLOOR, weights=rows.weight)
     print(f"{len(runs)} runs, {len(rows.z)} rows, {len(names)} families, no gain in {none:.2f}")
     base: list[float] = []

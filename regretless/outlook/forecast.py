@@ -103,9 +103,14 @@ class Forecast:
         if high <= 0:
             few = f"the chance of any is at most {1 - USUAL:.2g}"
             return f"{self.trials_words}: no gain is expected ({few}).{self._error}"
-        middle = f"about {shown(self.median)} better" if self.median > 0 else "most likely no gain"
         between = f"between {shown(low)} and {shown(high)}" if low > 0 or self.median > 0 else f"at most {shown(high)}"
-        return f"{self.trials_words}: {middle} (4 of 5 times {between}).{self._error}"
+        return f"{self.brief} (4 of 5 times {between}).{self._error}"
+
+    @property
+    def brief(self) -> str:
+        """The middle alone; empty where nothing is known."""
+        middle = f"about {shown(self.median)} better" if self.median > 0 else "most likely no gain"
+        return "" if self.unknown else f"{self.trials_words}: {middle}"
 
     @property
     def trials_words(self) -> str:

@@ -449,14 +449,15 @@ class Clock:
 
 
 class _Bar:
-    """A progress bar with the best value so far and the number of failures."""
+    """A progress bar with the best value so far, what the trials that are left would bring, and the number of
+    failures. The outlook takes at most a fiftieth of the time of the run."""
 
     def __init__(self, optimizer: Optimizer, trials: int, shown: bool) -> None:
         from tqdm.auto import tqdm  # it brings asyncio along, which `import regretless` need not wait for
 
         self.better, self.several = max if optimizer.direction == "maximize" else min, optimizer.task.several
         self.best = self.better((t.value for t in optimizer.trials if t.value is not None and t.feasible), default=None)
-        self.failed = 0
+        self.failed, self.optimizer, self.ahead, self.next_look = 0, optimizer, "", 0.0
         told = sum(t.state != "pending" for t in optimizer.trials)
         self.bar = tqdm(
             total=trials, initial=min(told, trials), disable=not shown, unit="trial", desc=optimizer.recipe.name
@@ -473,9 +474,19 @@ class _Bar:
         if trial.value is not None and trial.feasible:
             self.best = trial.value if self.best is None else self.better(self.best, trial.value)
         if not self.bar.disable:
-            words = [] if self.best is None or self.several else [f"best seen {self.best:.6g}"]
+            words = [] if self.best is None or self.several else [f"best seen {self.best:.6g}", *self._ahead()]
             self.bar.set_postfix_str(", ".join(words + [f"{self.failed} failed"] * bool(self.failed)), refresh=False)
         self.bar.update()
+
+    def _ahead(self) -> list[str]:
+        """What the trials after this one would bring, as it was when there was last time for that."""
+        now, left = time.monotonic(), int(self.bar.total - self.bar.n) - 1
+        if left < 1:
+            return []
+        if now >= self.next_look:
+            self.ahead = self.optimizer.forecast(left).brief
+            self.next_look = now + 50.0 * (time.monotonic() - now)
+        return [self.ahead] * bool(self.ahead)
 
 
 # ---------------------------------------------------------------- arguments

@@ -133,3 +133,19 @@ def test_several_measurements_are_answered_with_how_to_tell_them(given: Any) -> 
     assert opt.predict(trial.params).values == 2
     with pytest.raises(ValueError, match=r"got \['a'\]$"):
         opt.tell(opt.ask(), ["a"])
+
+
+def test_print_leads_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """The setting and its value, then the outlook, settings that are as good, advice, and what is certified last."""
+    result = rg.minimize(Noisy(0.3), SPACE, trials=30, seed=0)
+    text = str(result)
+    order = ["best value seen", "20 more trials", "cannot be told apart", "The same setting gave values that differ"]
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+    assert "because the values are noisy; measured there" in text
+    assert result.said[0] == str(result.outlook)
+    assert all(words in result._repr_html_() for words in ("20 more trials", "cannot be told apart"))
+    assert "more trial" in capsys.readouterr().err  # the bar
+    exact = rg.minimize(lambda x, n: (x - 2.2) ** 2, {"x": SPACE["x"], "n": rg.Int(3, 9)}, trials=6, seed=0)
+    assert "not certified" not in str(exact)
+    assert "not certified" in str(exact.certificate)
