@@ -243,8 +243,24 @@ def _history(data: RunData) -> list[Section]:
     words += ["Crosses at the bottom are failures."] if data.failed else []
     words += ["Bars are two standard errors to both sides."] if data.sd is not None else []
     words += ["The band is where the last certificate put the best possible value."] if len(at) > 1 else []
+    fan = _fan(data)
+    chart["series"] += fan
+    words += ["The fan is what the outlook forecasts."] if fan else []
     section = page.charts_section("Values over the run", [chart], note=" ".join(words) + _cut_note(data))
     return [section, *_certificates(sizes, certificates)]
+
+
+def _fan(data: RunData) -> list[dict[str, Any]]:
+    """Where the value of the recommended setting is forecast to be after further trials, 4 of 5 times."""
+    outlook = data.result.outlook
+    if data.task.several or outlook.value is None or not outlook.fan or outlook.forecast.unknown:
+        return []
+    near = [f for f in outlook.fan if f.trials <= outlook.forecast.trials]
+    gains = np.array([[0.0, 0.0, 0.0], *([f.low, f.median, f.high] for f in near)]).T
+    low, mid, high = np.sort(outlook.value + data.better * gains, axis=0)
+    ahead = float(data.numbers[-1]) + np.array([0, *(f.trials for f in near)])
+    band = {"low": page.numbers(low), "high": page.numbers(high)}
+    return [_series("forecast, 4 of 5 times", "line", ahead, mid, **band)]
 
 
 def _certificates(sizes: Sequence[int], found: Sequence[Certificate]) -> list[Section]:

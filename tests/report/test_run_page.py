@@ -123,6 +123,26 @@ def test_the_optimum_is_at_least_as_good_as_what_was_seen(direction: Any) -> Non
             assert far[at == n - 1] == (certificate.lower if sign > 0 else certificate.upper)
 
 
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_the_fan_is_what_the_outlook_forecasts(direction: Any) -> None:
+    sign = 1 if direction == "minimize" else -1
+    optimizer = rg.Optimizer(
+        {"x": rg.Float(-4.5, 10), "y": rg.Float(1, 3)}, direction=direction, seed=0, method="gp-ei"
+    )
+    for _ in range(9):
+        trial = optimizer.ask()
+        optimizer.tell(trial, sign * ((trial.params["x"] - 2.2) ** 2 + trial.params["y"]))
+    fan = charts(run_page(Result.of(optimizer)))[0]["series"][-1]
+    ahead, outlook = optimizer.forecast(20), optimizer.outlook
+    assert fan["name"] == "forecast, 4 of 5 times"
+    assert (fan["x"][0][0], fan["x"][0][-1]) == (8, 28), "from the last trial to 20 further ones"
+    assert outlook.value is not None
+    ends = [outlook.value - sign * gain for gain in (ahead.high, ahead.median, ahead.low)]
+    drawn = [fan["y"][0][part][-1] for part in (("low", "mid", "high") if sign > 0 else ("high", "mid", "low"))]
+    assert drawn == pytest.approx(ends, rel=1e-3)
+    assert all("forecast" not in s["name"] for s in charts(run_page(told([1.0, 2.0])))[0]["series"])
+
+
 def test_a_label_without_letters_is_seen() -> None:
     result = told([1.0, 2.0, 3.0, 4.0], space={"flag": rg.Choice(["", " ", "-O2"])})
     assert trials(run_page(result))["labels"]["p:flag"] == ['""', '" "', "-O2"]
