@@ -457,7 +457,7 @@ class _Bar:
 
         self.better, self.several = max if optimizer.direction == "maximize" else min, optimizer.task.several
         self.best = self.better((t.value for t in optimizer.trials if t.value is not None and t.feasible), default=None)
-        self.failed, self.optimizer, self.ahead, self.next_look = 0, optimizer, "", 0.0
+        self.failed, self.trials, self.optimizer, self.ahead, self.next_look = 0, trials, optimizer, "", 0.0
         told = sum(t.state != "pending" for t in optimizer.trials)
         self.bar = tqdm(
             total=trials, initial=min(told, trials), disable=not shown, unit="trial", desc=optimizer.recipe.name
@@ -480,7 +480,7 @@ class _Bar:
 
     def _ahead(self) -> list[str]:
         """What the trials after this one would bring, as it was when there was last time for that."""
-        now, left = time.monotonic(), int(self.bar.total - self.bar.n) - 1
+        now, left = time.monotonic(), self.trials - int(self.bar.n) - 1
         if left < 1:
             return []
         if now >= self.next_look:
