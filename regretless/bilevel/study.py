@@ -5,10 +5,10 @@ trained model back.
     result = minimize_bilevel(problem, {"lr": Float(1e-4, 1, log=True)}, budget_steps=10_000, seed=0, folder="study")
     result.params, result.value, result.state
 
-`Study` is the loop: it trains what the schedule says and writes down what came of it. Runs are frozen into a store when
-their stretch ends and thawed when the schedule promotes them. Every finished stretch is a line in the study's journal,
-written after the state it speaks of. Decisions and proposals are functions of the journal and the seed, so a study that
-was killed goes on from its folder and ends with the same result.
+`BilevelStudy` is the loop: it trains what the schedule says and writes down what came of it. Runs are frozen into a
+store when their stretch ends and thawed when the schedule promotes them. Every finished stretch is a line in the
+study's journal, written after the state it speaks of. Decisions and proposals are functions of the journal and the
+seed, so a study that was killed goes on from its folder and ends with the same result.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def minimize_bilevel(
         _claim(folder, description, key)
     store = Store(None if folder is None else folder / "states", most=keep, most_bytes=keep_bytes, study=key)
     journal = Journal(None if folder is None else folder / "journal.jsonl", key)
-    return Study(problem, outer, journal, store, validations, snapshot_seconds, verbose).go(progress, callback)
+    return BilevelStudy(problem, outer, journal, store, validations, snapshot_seconds, verbose).go(progress, callback)
 
 
 def _checksum(description: dict[str, Any]) -> str:
@@ -138,7 +138,7 @@ def _claim(folder: Path, description: dict[str, Any], checksum: str) -> None:
         raise ValueError(f"{folder} holds another study: {', '.join(other)} differ(s); use another folder")
 
 
-class Study:
+class BilevelStudy:
     """The loop: asks the schedule for jobs, trains them, and writes down what came of it."""
 
     def __init__(

@@ -19,7 +19,7 @@ from regretless.optimizer import Optimizer
 from regretless.run.result import Result
 from regretless.serve.logs import shelf_at
 from regretless.serve.sheets import sheet_of, tell_sheet
-from regretless.serve.study import Study, Told, begin
+from regretless.serve.study import Study, ToldValue, begin
 from regretless.serve.verify import verify as verified
 from regretless.serve.verify import verify_study
 from regretless.serve.words import outlook_json, summary
@@ -211,7 +211,7 @@ def tell(
 
 
 def _told(
-    run: Study, number: int, value: Told, facts: dict[str, Any], again: bool, correct: bool, withdraw: bool
+    run: Study, number: int, value: ToldValue, facts: dict[str, Any], again: bool, correct: bool, withdraw: bool
 ) -> Trial:
     """The trial that ends by what is told."""
     ended = 0 <= number < len(run.optimizer.trials) and run.optimizer.trials[number].state != "pending"

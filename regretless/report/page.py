@@ -35,7 +35,7 @@ SCRIPTS = ("kit", "chart", "table", "surface", "parallel", "page")
 
 TableCell: TypeAlias = str | float | int | None
 Chart: TypeAlias = dict[str, Any]
-Log: TypeAlias = bool | Iterable[str]
+LogAxes: TypeAlias = bool | Iterable[str]
 """Which axes start logarithmic: all, none, or those named."""
 
 
@@ -110,8 +110,8 @@ def curves_section(
     title: str,
     curves: Sequence[Curve],
     *,
-    log_x: Log = False,
-    log_y: Log = False,
+    log_x: LogAxes = False,
+    log_y: LogAxes = False,
     note: str = "",
     largest: bool = False,
 ) -> Section:
@@ -157,7 +157,9 @@ def scrolled(table: str, title: str) -> str:
     return f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">{table}</div>'
 
 
-def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False, largest: bool = False) -> Chart:
+def curves_chart(
+    curves: Sequence[Curve], *, log_x: LogAxes = False, log_y: LogAxes = False, largest: bool = False
+) -> Chart:
     """The data of a chart of lines; all curves share axes and quantities. Of more than MOST_LINES those are drawn at
     first whose first quantity ends smallest (`largest`: largest)."""
     if not curves:
@@ -225,7 +227,7 @@ def numbers(values: ArrayLike, keep: np.ndarray[Any, Any] | slice = slice(None))
     return [float(f"{v:.{5}g}") if math.isfinite(v) else None for v in kept]
 
 
-def _says(log: Log, name: str) -> bool:
+def _says(log: LogAxes, name: str) -> bool:
     return log if isinstance(log, bool) else name in set(log)
 
 

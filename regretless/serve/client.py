@@ -1,6 +1,6 @@
 """A client of `regretless serve`, of the standard library alone: it may be copied into any program.
 
-study = Study("http://127.0.0.1:8765", "mine", client="node-7")
+study = RemoteStudy("http://127.0.0.1:8765", "mine", client="node-7")
 study.create({"lr": {"type": "float", "low": 1e-5, "high": 0.1, "log": True}}, budget=80)
 for trial in study.work(80):
     study.tell(trial["number"], train(**trial["params"]))
@@ -22,7 +22,7 @@ class ServiceError(Exception):
     """What the service answered when it did not do what was asked."""
 
 
-class Study:
+class RemoteStudy:
     """One study of a service. A call that gets no answer is sent again: no ask or tell counts twice."""
 
     def __init__(self, url: str, name: str, *, client: str = "", token: str = "", patience: float = 60.0) -> None:

@@ -80,7 +80,7 @@ class Asked(Body):
     n: Annotated[int, Field(ge=1, le=MOST_TRIALS)] = 1
 
 
-class Told(Body):
+class Ending(Body):
     """What came of a trial: a value, or an error."""
 
     number: Annotated[int, Field(ge=0)]
@@ -182,7 +182,7 @@ def app_of(folder: Folder, rules: Rules | None = None, *, version: str = "1") ->
     app.state.folder, app.state.rules = folder, rules
     if rules.hosts:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(rules.hosts))
-    app.add_middleware(Guard, rules=rules)
+    app.add_middleware(RequestGuard, rules=rules)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(Exception)(_broken)
     _add_studies(app, folder)
@@ -232,7 +232,7 @@ def _add_trials(app: FastAPI) -> None:
         return await _answer(owner.ask(asked.client, asked.n))  # type: ignore[no-any-return]
 
     @app.post("/studies/{name}/tell")
-    async def tell(owner: Named, told: Told) -> dict[str, Any]:
+    async def tell(owner: Named, told: Ending) -> dict[str, Any]:
         """What came of a trial. The same may be told again; another value for it is refused."""
         facts = told.model_dump(exclude={"number", "value", "client"}, exclude_none=True)
         return await _answer(owner.tell(told.number, told.value, told.client, **facts))  # type: ignore[no-any-return]
@@ -377,7 +377,7 @@ def _sentence(error: Exception) -> str:
 # ---------------------------------------------------------------- what is let in
 
 
-class Guard:
+class RequestGuard:
     """Lets in only requests that have a token, are not too many, and say how long they are."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:

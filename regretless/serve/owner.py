@@ -22,12 +22,12 @@ from typing import Any
 
 from regretless.optimizer import Optimizer
 from regretless.serve.live import View
-from regretless.serve.study import Study, Told
+from regretless.serve.study import Study, ToldValue
 from regretless.trial import Trial
 
 
 @dataclass(eq=False)
-class Ask:
+class WaitingClient:
     """A client that waits for trials."""
 
     client: str
@@ -58,7 +58,7 @@ class Owner:
         self.view: View | None = None
         """What those who watch see, where somebody does."""
         self._requests: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._waiting: deque[Ask] = deque()
+        self._waiting: deque[WaitingClient] = deque()
         self._wanted, self._making, self._looked = 0, False, time.monotonic()
         self._stopped = False
         self._writer_wakes, self._thinker_wakes = threading.Condition(), threading.Condition()
@@ -96,11 +96,11 @@ class Owner:
     def ask(self, client: str, n: int = 1) -> Future[list[dict[str, Any]]]:
         """n trials for a client; those that it holds already come first."""
         future: Future[Any] = Future()
-        request = Ask(client, n, future)
+        request = WaitingClient(client, n, future)
         self._submit(lambda: self._begin(request), future, late=True)
         return future
 
-    def tell(self, number: int, value: Told = None, client: str = "", **facts: Any) -> Future[dict[str, Any]]:
+    def tell(self, number: int, value: ToldValue = None, client: str = "", **facts: Any) -> Future[dict[str, Any]]:
         """What came of a trial."""
 
         def told() -> dict[str, Any]:
@@ -165,7 +165,7 @@ class Owner:
                     future.set_result(answer)
             self._tell_thinker()
 
-    def _begin(self, ask: Ask) -> None:
+    def _begin(self, ask: WaitingClient) -> None:
         under_way = len(self.study.clients)
         # 10_000: trials that may be under way; each makes the next proposals a little slower
         if under_way + ask.n - len(self.study.open.get(ask.client, [])) > 10_000:
@@ -174,7 +174,7 @@ class Owner:
         self._hear(ask.client, asks=True)
         self._waiting.append(ask)
 
-    def _served(self) -> list[Ask]:
+    def _served(self) -> list[WaitingClient]:
         """The asks that have all their trials, in the order in which they came: those that the client holds, those of
         lost clients, those that were made for nobody yet."""
         served = []

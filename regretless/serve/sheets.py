@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regretless.files.earlier import columns_of
-from regretless.serve.study import Study, Told
+from regretless.serve.study import Study, ToldValue
 from regretless.task import Task
 from regretless.trial import Trial
 
@@ -62,7 +62,7 @@ def tell_sheet(study: Study, path: str | Path) -> list[Trial]:
     return out
 
 
-def _row(study: Study, row: dict[str, str]) -> tuple[int, Told, dict[str, Any]] | None:
+def _row(study: Study, row: dict[str, str]) -> tuple[int, ToldValue, dict[str, Any]] | None:
     """What a row says of a trial; None where it says nothing yet."""
     task = study.optimizer.task
     values = list(task.objectives) or ["value"]

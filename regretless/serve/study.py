@@ -18,7 +18,7 @@ from regretless.serve.words import trial_json
 from regretless.space import Space
 from regretless.trial import Trial
 
-Told: TypeAlias = float | Sequence[float] | Mapping[str, float] | None
+ToldValue: TypeAlias = float | Sequence[float] | Mapping[str, float] | None
 """A value, or those of several objectives; None: the evaluation failed."""
 
 
@@ -132,7 +132,7 @@ class Study:
 
     # -- telling
 
-    def tell(self, number: int, value: Told = None, **facts: Any) -> Trial:
+    def tell(self, number: int, value: ToldValue = None, **facts: Any) -> Trial:
         """What came of a trial. What was told already may be told again: the same is no news, another value raises."""
         trial = self._trial(number)
         if trial.state != "pending":
@@ -155,7 +155,7 @@ class Study:
         elif number not in self.optimizer.book.forgotten:
             raise ValueError(f"trial {number} was told before ({_ending(self._trial(number))})")
 
-    def repeat(self, number: int, value: Told = None, **facts: Any) -> Trial:
+    def repeat(self, number: int, value: ToldValue = None, **facts: Any) -> Trial:
         """A second value of a setting that was told: it becomes a trial of its own."""
         trial = self.optimizer.adopt(self._trial(number).given)
         return self.tell(trial.number, value, **facts)
@@ -230,7 +230,7 @@ def begin(
     return Optimizer(task, method_named(method))
 
 
-def _is_same(trial: Trial, value: Told, facts: Mapping[str, Any], objectives: Sequence[str]) -> bool:
+def _is_same(trial: Trial, value: ToldValue, facts: Mapping[str, Any], objectives: Sequence[str]) -> bool:
     """Whether what is told now was told before."""
     if isinstance(value, Mapping):
         value = [value.get(name, math.nan) for name in objectives]

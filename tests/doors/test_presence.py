@@ -19,7 +19,7 @@ from worker import PLANE, bowl
 
 import regretless as rg
 from regretless.doors.optuna import presence, workers
-from regretless.doors.optuna.presence import LEASE_SECONDS, Lease, Line, presence_in
+from regretless.doors.optuna.presence import LEASE_SECONDS, Leases, Line, presence_in
 from regretless.doors.optuna.runner import tune_in_storage
 from regretless.doors.optuna.sampler import Sampler
 
@@ -38,7 +38,7 @@ class Clock:
         self.now = 100.0
         monkeypatch.setattr(presence.time, "monotonic", lambda: self.now)
 
-    def watch(self, lease: Lease, count: int, seconds: float, every: float = 5.0) -> bool | None:
+    def watch(self, lease: Leases, count: int, seconds: float, every: float = 5.0) -> bool | None:
         for _ in range(int(seconds / every)):
             self.now += every
             lease.look(line(count))
@@ -46,7 +46,7 @@ class Clock:
 
 
 def test_a_process_elsewhere_lives_while_its_count_rises(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, lease = Clock(monkeypatch), Lease()
+    clock, lease = Clock(monkeypatch), Leases()
     lease.look(line(7))
     assert clock.watch(lease, 7, LEASE_SECONDS / 2) is None, "nobody knows yet"
     assert clock.watch(lease, 8, 10) is False
@@ -56,7 +56,7 @@ def test_a_process_elsewhere_lives_while_its_count_rises(monkeypatch: pytest.Mon
 
 
 def test_a_reader_that_stood_still_itself_takes_nobody_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, lease = Clock(monkeypatch), Lease()
+    clock, lease = Clock(monkeypatch), Leases()
     lease.look(line(7))
     clock.watch(lease, 8, 10)
     assert clock.watch(lease, 8, 36_000, every=36_000) is False, "a suspended machine, a database that was away"

@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn")
 from browser import AXE, BROKEN, CHROMIUM, CLIPPED, COLLIDING, Browser
 from service import Service, free_port
 
-from regretless.serve.client import Study
+from regretless.serve.client import RemoteStudy
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 TABLES = {
@@ -40,7 +40,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with a study of one objective and one of two, under way."""
     with Service(tmp_path_factory.mktemp("live") / "s") as running:
         for name, options in (("one", {}), ("two", {"objectives": {"loss": "minimize", "speed": "maximize"}})):
-            study = Study(running.url, name, client="node-7")
+            study = RemoteStudy(running.url, name, client="node-7")
             study.create(TABLES, seed=1, budget=40, **options)
             for k in range(12):
                 (trial,) = study.ask()
@@ -88,7 +88,7 @@ def test_the_page_follows_the_study_without_being_loaded_again(browser: Browser,
     page.open(f"{service.url}/studies/one/live")
     until(page, f"{SHOWN}.includes('ended')")
     page.run("window.loadedOnce = true")
-    study = Study(service.url, "one", client="node-7")
+    study = RemoteStudy(service.url, "one", client="node-7")
     (trial,) = study.ask()
     study.tell(trial["number"], -7.5)
     until(page, f"{SHOWN}.includes('-7.5')")

@@ -16,7 +16,7 @@ import pytest
 import regretless as rg
 from regretless.doors.optuna.log import run_of
 from regretless.optimizer import Optimizer
-from regretless.serve.client import ServiceError, Study
+from regretless.serve.client import RemoteStudy, ServiceError
 from regretless.serve.verify import verify
 
 pytest.importorskip("fastapi")
@@ -59,7 +59,7 @@ def begun(web: TestClient, name: str = "m", **options) -> None:
 
 def test_one_client_gets_the_points_of_minimize_however_often_the_service_is_killed(tmp_path) -> None:
     with Service(tmp_path / "s") as service:
-        study, kills = Study(service.url, "m", client="only"), random.Random(1)
+        study, kills = RemoteStudy(service.url, "m", client="only"), random.Random(1)
         study.create(TABLES, seed=3, budget=16)
         stop = threading.Event()
 
@@ -95,7 +95,7 @@ def crowd_killed(folder: Path, clients: int, kills: int, *, method: str = "rando
     lock, stop, errors = threading.Lock(), threading.Event(), []
 
     def work(url: str, k: int) -> None:
-        study, draws = Study(url, "m", client=f"client {k}"), random.Random(k)
+        study, draws = RemoteStudy(url, "m", client=f"client {k}"), random.Random(k)
         try:
             while not stop.is_set():
                 for trial in study.ask(1 + k % 2):
@@ -110,7 +110,7 @@ def crowd_killed(folder: Path, clients: int, kills: int, *, method: str = "rando
             errors.append(error)
 
     with Service(folder, storage=storage) as service:
-        Study(service.url, "m").create(TABLES, seed=3, method=method)
+        RemoteStudy(service.url, "m").create(TABLES, seed=3, method=method)
         threads = [threading.Thread(target=work, args=(service.url, k)) for k in range(clients)]
         for thread in threads:
             thread.start()
@@ -159,7 +159,7 @@ def test_nothing_is_lost_doubled_or_changed_by_many_kills(
 
 def test_a_stand_by_takes_over_and_a_second_owner_is_refused(tmp_path) -> None:
     with Service(tmp_path / "s") as first:
-        study = Study(first.url, "m", client="c")
+        study = RemoteStudy(first.url, "m", client="c")
         study.create(TABLES, seed=3)
         (trial,) = study.ask()
         second = Service(tmp_path / "s")
@@ -172,7 +172,7 @@ def test_a_stand_by_takes_over_and_a_second_owner_is_refused(tmp_path) -> None:
         until = time.monotonic() + 60
         while not second.answers() and time.monotonic() < until:
             time.sleep(0.05)
-        assert Study(second.url, "m", client="c").ask() == [trial]
+        assert RemoteStudy(second.url, "m", client="c").ask() == [trial]
         second.kill()
         second.log.close()
     assert b"is in use by process" in (tmp_path / f"s-{second.port}.log").read_bytes()
@@ -394,7 +394,7 @@ def test_calls_are_described_and_a_client_says_what_was_wrong(tmp_path) -> None:
             paths = json.load(answer)["paths"]
         assert {"/studies", "/studies/{name}/ask", "/studies/{name}/tell", "/studies/{name}/best"} <= set(paths)
         with pytest.raises(ServiceError, match="there is no study 'none'"):
-            Study(service.url, "none").ask()
+            RemoteStudy(service.url, "none").ask()
         request = urllib.request.Request(f"{service.url}/studies", b'{"name": "x"}', {"Content-Type": "text/plain"})
         with pytest.raises(urllib.error.HTTPError, match="422"):  # a form of another page
             urllib.request.urlopen(request)

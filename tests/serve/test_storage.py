@@ -24,11 +24,10 @@ from regretless.doors.optuna import log as studies
 from regretless.doors.optuna.export import export_study
 from regretless.doors.optuna.log import LEASE, Storage, read_study
 from regretless.doors.optuna.runner import tune_in_storage
-from regretless.serve.client import Study
+from regretless.serve.client import RemoteStudy
 from regretless.serve.folder import Folder
 from regretless.serve.http import app_of
-from regretless.serve.study import Study as OwnStudy
-from regretless.serve.study import begin
+from regretless.serve.study import Study, begin
 from regretless.serve.verify import verify
 
 TABLES = {
@@ -116,10 +115,10 @@ def test_a_log_that_breaks_off_anywhere_is_read_as_a_run_that_goes_on(url, kind:
 
         monkeypatch.setattr(shelf.storage, name, killing)
     told: dict[int, float] = {}
-    OwnStudy(shelf.log("m"), fresh)
+    Study(shelf.log("m"), fresh)
     seen: list = []
     for kill in [*range(1, 12), 0]:
-        run = OwnStudy(shelf.log("m"))
+        run = Study(shelf.log("m"))
         assert [t.params for t in run.optimizer.trials[: len(seen)]] == seen
         assert {n: run.optimizer.trials[n].value for n in told} == told
         left = kill
@@ -137,7 +136,7 @@ def test_a_log_that_breaks_off_anywhere_is_read_as_a_run_that_goes_on(url, kind:
             pass
         left = 0
         seen = [t.params for t in read_study(loaded(url(kind))).trials]
-    again = OwnStudy(shelf.log("m")).optimizer
+    again = Study(shelf.log("m")).optimizer
     assert verify(again).equal == len(again.trials) > 10
     assert verify(again).different == ()
     finished = [t for t in loaded(url(kind)).trials if t.state.name == "COMPLETE"]
@@ -181,7 +180,7 @@ def test_others_may_add_and_end_trials_between_two_services(url, kind: str) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stand_by_takes_over_and_a_second_owner_is_refused(url, tmp_path, kind: str) -> None:
     with Service(tmp_path / "a", storage=url(kind)) as first:
-        study = Study(first.url, "m", client="c")
+        study = RemoteStudy(first.url, "m", client="c")
         study.create(TABLES, seed=3)
         (trial,) = study.ask()
         second = Service(tmp_path / "b", storage=url(kind))
@@ -194,7 +193,7 @@ def test_a_stand_by_takes_over_and_a_second_owner_is_refused(url, tmp_path, kind
         until = time.monotonic() + 60
         while not second.answers() and time.monotonic() < until:
             time.sleep(0.05)
-        assert Study(second.url, "m", client="c").ask() == [trial]
+        assert RemoteStudy(second.url, "m", client="c").ask() == [trial]
         second.kill()
         second.log.close()
     assert b"is in use by process" in (tmp_path / f"b-{second.port}.log").read_bytes()
@@ -205,13 +204,13 @@ def test_an_owner_that_was_held_up_writes_nothing_once_another_has_taken_over(ur
     monkeypatch.setattr(studies, "LEASE_SECONDS", 0.2)
     monkeypatch.setattr(studies, "is_dead", lambda signed: None)
     first = Storage(url("sqlite"))
-    run = OwnStudy(first.log("m"), begin(TABLES, seed=3))
+    run = Study(first.log("m"), begin(TABLES, seed=3))
     monkeypatch.setattr(studies, "BEAT_SECONDS", 0.2)
     second = Storage(url("sqlite"), seconds=30.0)
     run.ask(client="late")
     with pytest.raises(BlockingIOError, match="another process has taken"):
         run.commit()
-    taken = OwnStudy(second.log("m"))
+    taken = Study(second.log("m"))
     assert taken.optimizer.trials == []
     taken.ask(client="next")
     taken.commit()

@@ -66,7 +66,7 @@ class Curves:
         sd = line.sd(last)
         return float(stdtr(len(line.finals) - 2, lead / sd)) if sd > 0.0 else float(lead > 0.0)
 
-    def _line(self, step: int) -> Line | None:
+    def _line(self, step: int) -> CurveLine | None:
         """The line through the completed trials at a step; None when none of them had reported by then."""
         # the slope 1 (a curve keeps its distance from the others) counts as much as this many completed trials: one or
         # two trials say little about a slope
@@ -83,10 +83,10 @@ class Curves:
         slope = max((len(pairs) * fitted + slope_weight) / (len(pairs) + slope_weight), 0.0)
         left = rise - slope * deviation
         scatter = math.sqrt(float(left @ left) / max(len(pairs) - 2, 1))
-        return Line(finals, float(at_step.mean()), slope, scatter * size, math.sqrt(spread) * size)
+        return CurveLine(finals, float(at_step.mean()), slope, scatter * size, math.sqrt(spread) * size)
 
 
-class Line(NamedTuple):
+class CurveLine(NamedTuple):
     """Final values as a linear function of the values at a step."""
 
     finals: Array

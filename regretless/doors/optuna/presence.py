@@ -70,7 +70,7 @@ class Sighting:
     """Whether the count has risen before the eyes of this process."""
 
 
-class Lease:
+class Leases:
     """Which processes live, by their lines."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Presence:
 
     name: str
     study_id: int
-    lease: Lease = field(default_factory=Lease)
+    lease: Leases = field(default_factory=Leases)
     under_way: set[int] = field(default_factory=set)
     """Numbers of the trials of this process that have not ended: while there are some, the line is renewed."""
     creating: bool = False

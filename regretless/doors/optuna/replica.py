@@ -23,7 +23,7 @@ from regretless.files.earlier import place
 from regretless.optimizer import Optimizer, proposal
 from regretless.space.parameters import Array
 
-Told: TypeAlias = float | tuple[float, ...]
+TrialValue: TypeAlias = float | tuple[float, ...]
 """The value of a trial, or those of several objectives."""
 Pruned: TypeAlias = Literal["extrapolate", "last", "ignore"]
 """What pruned trials tell."""
@@ -85,7 +85,7 @@ class Replica:
         fits = len(trials) - len(unknown) == len(self._told) and all(ended_at(t) > self._last for t in fresh)
         return fresh if fits else None
 
-    def take(self, history: list[tuple[FrozenTrial, Told | None]], trials: Sequence[FrozenTrial]) -> None:
+    def take(self, history: list[tuple[FrozenTrial, TrialValue | None]], trials: Sequence[FrozenTrial]) -> None:
         """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
         infeasible, None nothing to tell. What lies outside the present ranges is for its model alone."""
         inside, outside = list[Earlier](), list[Earlier]()
@@ -171,7 +171,7 @@ class Replica:
         return {name: value for name, value in {**params, **labels}.items() if name in self.space}
 
 
-def _earlier(u: Array, told: Told, var: Told, constraints: tuple[float, ...] = ()) -> Earlier:
+def _earlier(u: Array, told: TrialValue, var: TrialValue, constraints: tuple[float, ...] = ()) -> Earlier:
     """What a trial told of a place, as a run learns it."""
     (y, *more), (v, *more_var) = np.atleast_1d(told).tolist(), np.atleast_1d(var).tolist()
     return Earlier(u, y, v, constraints, further=tuple(more), further_var=tuple(more_var))

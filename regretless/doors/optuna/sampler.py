@@ -38,7 +38,7 @@ from regretless.doors.optuna.distributions import (
     searchable,
 )
 from regretless.doors.optuna.presence import Line, LivingWorkers, presence_in
-from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica, Told
+from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica, TrialValue
 from regretless.doors.optuna.rules import CONSTRAINTS, probing_of
 from regretless.doors.optuna.tree import Tree, TreeLearner
 from regretless.doors.optuna.trials import (
@@ -373,7 +373,7 @@ class Sampler(BaseSampler):
             replica.take(history, trials)
         return replica
 
-    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: Replica) -> Told | None:
+    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: Replica) -> TrialValue | None:
         """What a finished trial tells the method: its value, or those of several objectives, NaN for an infeasible one,
         None for nothing at all.
 

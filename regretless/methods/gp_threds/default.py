@@ -36,7 +36,7 @@ from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import Method, Traits
 from regretless.methods.gp_threds.norm_ball import norm_certificate
-from regretless.methods.gp_threds.running import SearchSteps, Told, TreeSearch
+from regretless.methods.gp_threds.running import Sample, SearchSteps, TreeSearch
 from regretless.methods.gp_threds.threshold_tree import (
     POINTS_PER_AXIS,
     Cell,
@@ -121,7 +121,7 @@ class BestRun(TreeSearch):
         noise_sd = max(math.sqrt(posterior.noise_var), LEAST_NOISE_SD)
         return confidence_width(posterior.gain, self._norm, noise_sd, self._delta)
 
-    def _targets(self, cell: Cell, tau: float, slack: float, *, ask: bool) -> Generator[None, Told, list[int]]:
+    def _targets(self, cell: Cell, tau: float, slack: float, *, ask: bool) -> Generator[None, Sample, list[int]]:
         """The children of a cell with points above tau. ask: whether it must sample, because every epoch does."""
         test, children, since = self._open_test(cell), list[int](), 0
         tau, slack = (tau - self.scale.shift) / self.scale.sd, slack / self.scale.sd  # in standardised units

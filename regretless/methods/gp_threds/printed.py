@@ -38,7 +38,7 @@ from regretless.basics.streams import Draws, Stream
 from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import Method, Traits, keyed_generator
-from regretless.methods.gp_threds.running import SearchSteps, Told, TreeSearch
+from regretless.methods.gp_threds.running import Sample, SearchSteps, TreeSearch
 from regretless.methods.gp_threds.threshold_tree import (
     POINTS_PER_AXIS,
     Cell,
@@ -79,7 +79,7 @@ def gp_threds(run: PrintedRun) -> SearchSteps:
         run.doubt_the_norm()  # not in paper
 
 
-def heuristic(run: PrintedRun, D: Cell, tau: float, slack: float) -> Generator[None, Told, list[int]]:
+def heuristic(run: PrintedRun, D: Cell, tau: float, slack: float) -> Generator[None, Sample, list[int]]:
     """Algorithm 3: the target nodes among the children of D. It descends all levels of the walk's tree at once."""
     test, target_nodes = run.open_test(D), list[int]()
     t_term = run.widths.t_term(test.posterior, slack)
@@ -100,7 +100,7 @@ def heuristic(run: PrintedRun, D: Cell, tau: float, slack: float) -> Generator[N
     return target_nodes
 
 
-def random_walks(run: PrintedRun, root: Cell, tau: float, slack: float) -> Generator[None, Told, list[int]]:
+def random_walks(run: PrintedRun, root: Cell, tau: float, slack: float) -> Generator[None, Sample, list[int]]:
     """Sec. 3.2.1: one walk of Algorithm 2 after the other, each leaving out the target nodes found before, until the
     root shows no other."""
     target_nodes: list[int] = []
@@ -115,7 +115,7 @@ def random_walks(run: PrintedRun, root: Cell, tau: float, slack: float) -> Gener
 
 def random_walk(
     run: PrintedRun, root: Cell, seen: list[Cell], tau: float, slack: float, sure: float
-) -> Generator[None, Told, int | None]:
+) -> Generator[None, Sample, int | None]:
     """Algorithm 2: the number of a target leaf; None when the test of the root, each time it is reached, denies that
     there is another. sure: delta-hat."""
     p, d = run.p, len(root.sides)
@@ -142,7 +142,7 @@ def random_walk(
 
 def local_test(
     run: PrintedRun, D: Cell, seen: list[Cell], tau: float, slack: float, *, yes: float, no: float
-) -> Generator[None, Told, bool]:
+) -> Generator[None, Sample, bool]:
     """Fig. 3 with the two errors of Sec. 7.2: whether D has points above tau outside the nodes seen. A yes errs with
     probability `yes`, a no with `no`."""
     test, beta, surest = run.open_test(D, without=seen), run.widths.beta, min(yes, no)
@@ -188,7 +188,7 @@ class PrintedRun(TreeSearch):
     def search(self) -> SearchSteps:
         return gp_threds(self)
 
-    def get_target_nodes(self, v: Cell, tau: float, slack: float) -> Generator[None, Told, list[int]]:
+    def get_target_nodes(self, v: Cell, tau: float, slack: float) -> Generator[None, Sample, list[int]]:
         """The numbers of the children of a node that have points above tau."""
         return (random_walks if self._walks else heuristic)(self, v, tau, slack)
 

@@ -21,8 +21,8 @@ from regretless.space.parameters import Array
 
 STALL = 50  # told points in a row from elsewhere that close a test, as many as a test of the paper takes
 
-Told: TypeAlias = tuple[Array, float, float]  # a told point, its value and the variance of its noise (NaN unknown)
-SearchSteps: TypeAlias = Generator[None, Told, Any]  # a search under way: it waits for told points
+Sample: TypeAlias = tuple[Array, float, float]  # a told point, its value and the variance of its noise (NaN unknown)
+SearchSteps: TypeAlias = Generator[None, Sample, Any]  # a search under way: it waits for told points
 
 
 class TreeSearch(ABC):
@@ -87,7 +87,7 @@ class TreeSearch(ABC):
         """Sets the bounds of a test."""
         test.score(self.beta(test.posterior))
 
-    def sample(self, test: CellTest) -> Generator[None, Told, None]:
+    def sample(self, test: CellTest) -> Generator[None, Sample, None]:
         """Waits for a value of a test, takes it in and sets the bounds. STALL values in a row from elsewhere close
         the test."""
         for _ in range(STALL):
