@@ -39,6 +39,15 @@ def test_a_first_generation_follows_the_definition() -> None:
     assert (np.linalg.eigvalsh(search.C) > 0).all()
 
 
+@pytest.mark.parametrize(("dim", "population"), [(2, 30), (3, 7), (10, 12), (40, 15)])
+def test_weights_good_and_bad_are_those_of_pycma(dim, population) -> None:
+    weights = pytest.importorskip("cma.recombination_weights").RecombinationWeights(population)
+    search = Search(np.full(dim, 0.5), 0.3, population)
+    weights.finalize_negative_weights(dim, search.c_1, search.c_mu)
+    np.testing.assert_allclose(search.weights, np.array(weights), atol=1e-12)
+    assert search.mueff == pytest.approx(weights.mueff)
+
+
 @pytest.mark.parametrize("dim", [1, 3, 120])
 def test_the_distribution_depends_on_the_order_of_the_values_alone(dim) -> None:
     """Points of workers and of others: seen one by one or at once, the strategy ends in the same place, bit for bit."""

@@ -15,7 +15,7 @@ import pytest
 import regretless as rg
 from regretless.files.book import Earlier
 from regretless.optimizer import Optimizer
-from regretless.outlook.forecast import FILE, TABLE, Forecast, Forecaster, nothing_known, shown
+from regretless.outlook.forecast import FILE, LEVELS, TABLE, Forecast, Forecaster, nothing_known, shown
 from regretless.outlook.outlook import RATE, Backtest, Forecasts, Look
 from regretless.outlook.progress import CURVE, NAMES, Seen, features, own_model, posterior_of
 from regretless.outlook.standing import Standing
@@ -29,6 +29,12 @@ SPACE = {"x": rg.Float(-3, 17), "z": rg.Float(2e-4, 30.0, log=True), "n": rg.Int
 
 def bowl(x: float, z: float, n: int) -> float:
     return (x - 2.2) ** 2 + 3 * (math.log10(z) + 1) ** 2 + (math.log(n) - 4) ** 2
+
+
+def test_levels_rise_strictly_between_0_and_1() -> None:
+    for levels in (LEVELS, TABLE):
+        assert 0 < levels[0] < levels[-1] < 1
+        assert (np.diff(levels) > 0).all()
 
 
 def run(count: int = 30, noise: float = 0.0, scale: float = 1.0, direction: str = "minimize") -> Optimizer:

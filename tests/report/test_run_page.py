@@ -123,6 +123,13 @@ def test_the_optimum_is_at_least_as_good_as_what_was_seen(direction: Any) -> Non
             assert far[at == n - 1] == (certificate.lower if sign > 0 else certificate.upper)
 
 
+def test_values_of_several_sizes_start_on_a_logarithmic_axis() -> None:
+    assert RunData(told([0.02, 0.1, 0.3, 0.55])).log_values
+    assert not RunData(told([0.03, 0.1, 0.3, 0.55])).log_values, "a factor of 18 is read on a plain axis"
+    assert not RunData(told([0.0, 0.1, 0.3, 0.55])).log_values
+    assert not RunData(told([-3.0, 0.1, 0.3, 0.55])).log_values
+
+
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_the_fan_is_what_the_outlook_forecasts(direction: Any) -> None:
     sign = 1 if direction == "minimize" else -1
