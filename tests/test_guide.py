@@ -26,6 +26,10 @@ def test_a_page_is_short(page: Path) -> None:
     assert len(page.read_text().split()) <= WORDS
 
 
+def test_the_readme_is_read_in_two_minutes() -> None:
+    assert len((DOCS.parent / "README.md").read_text().split()) <= 450
+
+
 @pytest.mark.parametrize("page", [page for page in RUN if page.parent.name == "tutorials"], ids=lambda page: page.stem)
 def test_a_tutorial_has_its_notebook(page: Path) -> None:
     """The notebook is the page; the page is run above."""
