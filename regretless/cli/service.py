@@ -108,19 +108,21 @@ def read_tokens(path: str | None) -> dict[str, str]:
 
 
 @main.command()
-@click.argument("run", metavar="FILE|URL")
+@click.argument("run", metavar="FILE|STUDY|URL")
+@click.option("--storage", help=f"The Optuna storage of a STUDY: {STORAGES}.")
 @click.option("--browser", is_flag=True, help="Serve a live page instead of lines.")
 @click.option("--port", default=8766, show_default=True, type=click.IntRange(0, 65535), help="Port of that page.")
 @click.option("--token", envvar="REGRETLESS_TOKEN", help="Token of the service; REGRETLESS_TOKEN is read, too.")
 @click.option("--once", is_flag=True, help="Print the present state and end.")
-def watch(run: str, browser: bool, port: int, token: str | None, once: bool) -> None:
-    """Follows a run: the file of `tune --checkpoint` or `minimize(checkpoint=)`, or http://HOST:PORT/studies/NAME of a
-    service, whose live page is at its end /live.
+def watch(run: str, storage: str | None, browser: bool, port: int, token: str | None, once: bool) -> None:
+    """Follows a run: the file of `tune --checkpoint` or `minimize(checkpoint=)`, a study of an Optuna storage, or
+    http://HOST:PORT/studies/NAME of a service, whose live page is at its end /live.
 
     \b
     Examples:
       regretless watch run.npz
       regretless watch run.npz --browser
+      regretless watch mine --storage sqlite:///study.db
       regretless watch http://127.0.0.1:8765/studies/mine
     """
     from regretless.serve import live
@@ -130,7 +132,7 @@ def watch(run: str, browser: bool, port: int, token: str | None, once: bool) -> 
             raise click.UsageError(f"the service has the page: open {run}/live")
         lines = service_lines(run, token, once)
     else:
-        followed = live.Followed(run)
+        followed = live.Followed.file(run) if storage is None else live.Followed.study(storage, run)
         view = live.View(followed.optimizer, Path(run).stem, followed.under_way)
         if browser:
             watch_in_browser(followed, view, port)

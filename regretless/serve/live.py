@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from regretless.basics.extras import optional
 from regretless.optimizer import Optimizer
 from regretless.report import page
 from regretless.report.page import Chart, Section
@@ -206,24 +207,45 @@ def span(seconds: float) -> str:
 
 
 class Followed:
-    """The run of a file that another process writes, read again when the file has changed."""
+    """A run that another process writes, read again when something has changed.
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._mark: tuple[int, int] | None = None
-        self._optimizer = Optimizer.load(self.path)
+    Args:
+        load: reads the run.
+        mark: gives what changes whenever the run does.
+    """
+
+    def __init__(self, load: Callable[[], Optimizer], mark: Callable[[], Any]) -> None:
+        self._load, self._changing = load, mark
+        self._mark: Any = None
+        self._optimizer = load()
         self.changes = 0
         self._seen: dict[int, float] = {}
         self.news()
 
+    @classmethod
+    def file(cls, path: str | Path) -> Followed:
+        """The run of a file."""
+        path = Path(path)
+
+        def mark() -> tuple[int, int]:
+            found = path.stat()
+            return found.st_mtime_ns, found.st_size
+
+        return cls(lambda: Optimizer.load(path), mark)
+
+    @classmethod
+    def study(cls, storage: str, name: str) -> Followed:
+        """A study of an Optuna storage, whoever made it."""
+        found = optional("regretless.doors.optuna.log", "optuna").Reader(storage, name)
+        return cls(found.load, found.mark)
+
     def news(self) -> bool:
         """Whether there was something new, which is then read."""
         try:
-            found = self.path.stat()
-            mark = found.st_mtime_ns, found.st_size
+            mark = self._changing()
             if mark == self._mark:
                 return False
-            self._optimizer = Optimizer.load(self.path)
+            self._optimizer = self._load()
         except (OSError, ValueError):  # it is being replaced, or its last line is not whole yet
             return False
         self._mark, self.changes = mark, self.changes + 1

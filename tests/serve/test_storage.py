@@ -242,6 +242,7 @@ def test_shell_commands_work_on_a_storage(url, kind: str) -> None:
     assert "4 of 4 proposals are equal bit for bit; 1 setting" in call("verify", "m", *there)
     assert json.loads(call("outlook", "m", "--json", *there))["value"] is not None
     assert "an Optuna study keeps what was told" in call("tell", "m", 2, 1, "--correct", *there, code=2)
+    assert call("watch", "m", "--once", *there).startswith("m: 5 of 4 ended, 0 under way, best 0.125")
     assert "there is no run n" in call("ask", "n", *there, code=2)
 
 
@@ -262,4 +263,5 @@ def test_studies_of_tune_are_verified_and_a_changed_value_is_noticed(url, kind: 
         trial.values = [trial.value - 3.0] if trial.number == 4 else trial.values
         other.add_trial(trial)
     assert "different are those of the trials" in call("verify", "u", "--storage", url(kind), code=1)
+    assert call("watch", "t", "--once", "--storage", url(kind)).startswith("t: 12 of 7 ended")
     assert json.loads(call("best", "t", "--storage", url(kind), "--json"))["value"] == study.best_value

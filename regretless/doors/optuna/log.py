@@ -401,5 +401,20 @@ def has_run(url: str, name: str) -> bool:
 
 def run_of(url: str, name: str) -> Optimizer:
     """What is known of a study: its run of ask and tell or, of a sampler's study, what a method makes of its trials."""
-    study = find_study(url, name)
-    return read_study(study) if BEGUN in kept(study) else result_of_study(study).optimizer
+    return Reader(url, name).load()
+
+
+class Reader:
+    """A study that others write, to be read again and again."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._study = find_study(url, name)
+
+    def load(self) -> Optimizer:
+        """What is known of it (`run_of`)."""
+        own = BEGUN in kept(self._study)
+        return read_study(self._study) if own else result_of_study(self._study).optimizer
+
+    def mark(self) -> list[Any]:
+        """The states of its trials, which change when something happens."""
+        return [t.state for t in self._study.get_trials(deepcopy=False)]
