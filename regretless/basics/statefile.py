@@ -55,16 +55,6 @@ def write_state(path: str | Path, state: Mapping[str, Any]) -> bytes:
     return content[-2 * DIGEST_BYTES :]
 
 
-def seal_of(path: str | Path) -> bytes | None:
-    """The digest at the end of a state file, by which a process knows what it wrote; None where there is no file."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(-2 * DIGEST_BYTES, os.SEEK_END)
-            return file.read()
-    except OSError:
-        return None
-
-
 def read_state(path: str | Path) -> dict[str, Any]:
     """Reads what `write_state` wrote; anything else raises StateError with one line."""
     try:
