@@ -51,6 +51,8 @@ class Certificate:
     """"floor" or "ceiling" where nothing but that of the user bounds the gap."""
     asks: str = ""
     """What the user could say that would make the gap smaller."""
+    supposes_exact: bool = False
+    """Whether the share holds only if the values hold no noise, which nobody has promised (`noisy=False` does)."""
 
     @property
     def certified(self) -> bool:
@@ -102,7 +104,7 @@ class Certificate:
         finite = {name: x if x is not None and math.isfinite(x) else None for name, x in numbers.items()}
         words = {"kind": self.kind, "assumptions": list(self.assumptions), "reason": self.reason}
         share = {"certain": self.certain, "share_reason": self.share_reason, "probes": self.probes}
-        share |= {"density": self.density}
+        share |= {"density": self.density, "supposes_exact": self.supposes_exact}
         return {**finite, **words, **share, "text": str(self)}
 
     def __str__(self) -> str:
@@ -122,9 +124,10 @@ class Certificate:
             better = "is better" if self.sought == Certificate.sought else f"holds {self.sought}"
             return f"How much of the search space {better} is not certified because {self.share_reason}."
         most = f"at most {rounded_up(100 * self.share, 2)} % of the search space holds {self.sought}"
+        given = ", if values hold no noise" if self.supposes_exact else ""
         if not self.probes:
-            return f"{most[0].upper()}{most[1:]}: all others were evaluated."
-        return f"With probability {1 - self.delta:.4g} {most} ({self.probes} independent uniform probes)."
+            return f"{most[0].upper()}{most[1:]}: all others were evaluated{given}."
+        return f"With probability {1 - self.delta:.4g} {most} ({self.probes} independent uniform probes){given}."
 
     def gap_sentence(self) -> str:
         """What is known of the best value, in one sentence."""

@@ -90,7 +90,7 @@ def program_options(command: Any) -> Any:
 @click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this; brings --probes 0.2.")
 @click.option("--constraints", default=0, type=click.IntRange(0), help="Constraints that come with every value.")
 @objective_option
-@click.option("--noisy", is_flag=True, help="Values are noisy; without it that has to show.")
+@click.option("--noisy/--exact", default=None, help="Values are noisy, or are not; without it noise has to show.")
 @click.option("--cost", type=click.Choice(["told", "seconds"]), help="Weigh proposals by what evaluations cost.")
 @click.option("--earlier", help="Earlier evaluations: a checkpoint, a CSV or an Optuna storage.")
 @click.option(
@@ -138,7 +138,6 @@ def tune(objective: str, maximize: bool, report: str | None, as_json: bool, **op
         if is_function(objective):  # a program repeats its last command alone
             options["repeat"], of_programs["repeat"] = of_programs["repeat"], 1
         function = objective_of(objective, space, of_programs, list(several or ()))
-    options["noisy"] = options["noisy"] or None
     options["objectives"] = several
     until = {name.removeprefix("until_"): options.pop(name) for name in list(options) if name.startswith("until_")}
     kept = options["storage"] or options["checkpoint"]

@@ -24,6 +24,7 @@ which values extend a front, and nothing is certified.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from regretless.outlook.probes import (
     or_proven,
     probe_point,
     share_unseen,
+    supposes_exact,
 )
 from regretless.space.parameters import Array
 from regretless.task import Task
@@ -50,7 +52,8 @@ several choices the limit is a tenth larger (docs/lab/fronts.md)."""
 
 def front_share(task: Task, method: Method, history: History, book: Any, probing: Probing, delta: float) -> Share:
     """The share of the space that holds a setting which would extend the front, with probability 1 - delta."""
-    return or_proven(_share(task, method, history, book, probing, delta), probing.rule, delta)
+    found = replace(_share(task, method, history, book, probing, delta), supposes=supposes_exact(method, history))
+    return or_proven(found, probing.rule, delta)
 
 
 def _share(task: Task, method: Method, history: History, book: Any, probing: Probing, delta: float) -> Share:

@@ -52,7 +52,7 @@ from regretless.basics.streams import Stream, keyed_generator
 from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import Method
-from regretless.outlook.bounds import asked_for, within_limit
+from regretless.outlook.bounds import asked_for, limit_name, within_limit
 from regretless.space import Cube, Encoding
 from regretless.space.cube import MOST_COUNTED
 from regretless.space.parameters import Array, Axis
@@ -118,7 +118,9 @@ class Share:
     least: float = 1.0
     """What `value` would be if no probe were undecided."""
     exact: bool = True
-    """Whether the values are free of noise, so that a later recommendation is at least as good."""
+    """Whether the values show no noise, so that a later recommendation is at least as good."""
+    supposes: bool = False
+    """Whether it rests on exact values, which nobody has promised."""
 
 
 def most_better(m: int, k: int, delta: float) -> float:
@@ -189,12 +191,14 @@ def or_proven(found: Share, rule: Spending | None, delta: float) -> Share:
     if rule is None or rule.proven is None or rule.proven.delta > delta:
         return found
     value, probes, _ = rule.proven
-    return found if found.value is not None and found.value <= value else Share(value, probes=probes)
+    proven = Share(value, probes=probes, supposes=found.supposes)
+    return found if found.value is not None and found.value <= value else proven
 
 
 def share_left(task: Task, method: Method, history: History, probing: Probing, delta: float) -> Share:
     """The share of the space that can be better than what the method recommends, by the probes of the run."""
-    return or_proven(_share_left(task, method, history, probing, delta), probing.rule, delta)
+    found = _share_left(task, method, history, probing, delta)
+    return or_proven(replace(found, supposes=supposes_exact(method, history)), probing.rule, delta)
 
 
 def _share_left(task: Task, method: Method, history: History, probing: Probing, delta: float) -> Share:
@@ -326,10 +330,27 @@ def gap_left(task: Task, method: Method, history: History, delta: float, *, limi
     if len(history) == 0:
         return found.scaled(task.sign)
     value, top = _certain_range(method, history)
-    if value is not None and top is not None and share_unseen(method.cube, history.X) == 0.0:
+    whole = value is not None and share_unseen(method.cube, history.X) == 0.0
+    if supposes_exact(method, history):
+        why = _without_promise(task, whole=whole, limited=limit_holds)
+        found, value = replace(found, reason=why) if why and not found.certified else found, None
+    if whole and value is not None and top is not None:
         return found.below(top, value, "every setting of the space was evaluated").scaled(task.sign)
     found = (within_limit(found, task, value) if limit_holds else found).scaled(task.sign)
     return replace(found, asks=asked_for(found, task, task.sign * history.y))
+
+
+def supposes_exact(method: Method, history: History) -> bool:
+    """Whether values that show no noise may hold some, because nobody has said that they do not: one value of each
+    setting shows nothing of it."""
+    return not method.shows_noise(history) and method.known_noise is not False
+
+
+def _without_promise(task: Task, *, whole: bool, limited: bool) -> str:
+    """Why values that show no noise prove no gap; empty where exact ones would not prove one either."""
+    given = f"{limit_name(task)}={task.limit:g}" if limited and task.limit is not None else ""
+    given = "every setting was evaluated, but that" if whole else given
+    return f"{given} proves something only if values hold no noise; noisy=False promises that" if given else ""
 
 
 def _certain_range(method: Method, history: History) -> tuple[float | None, float | None]:

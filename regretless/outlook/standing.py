@@ -74,7 +74,8 @@ class Standing:
             found = found.for_any_sampler(maximises=task.direction == "maximize", bound=task.limit)
         left = self._share(delta, self._known(rule_of(book.record.rule)))
         sought = SOUGHT_FRONT if task.several else found.sought
-        return replace(found, share=left.value, share_reason=left.reason, probes=left.probes, sought=sought)
+        said = replace(found, share=left.value, share_reason=left.reason, probes=left.probes, sought=sought)
+        return replace(said, supposes_exact=left.supposes)
 
     def share_at(self, delta: float, *, rule: Spending | None = None) -> Share:
         """How much of the space can be better, with probability 1 - delta; by one planned look or, with a `rule` that

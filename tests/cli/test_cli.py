@@ -98,7 +98,7 @@ def test_a_report_that_cannot_be_written_costs_no_evaluation(files, path: str, w
 
 def test_tune_stops_by_what_is_asked_and_says_what_is_proven(files) -> None:
     tune = ("tune", "train.py:cost", "--space", "space.toml", "--trials", "60", "--method", "random", "--seed", "1")
-    good = call(*tune, "--floor", "0", "--until-gap", "0.4")
+    good = call(*tune, "--floor", "0", "--exact", "--until-gap", "0.4")
     assert "because no value lies below floor=0" in good.output
     share = call(*tune, "--until-share", "0.4", "--until-stalled", "50")
     assert "stopped after 40 evaluations: With probability 0.95 at most 38 % of the search space" in share.output

@@ -161,7 +161,7 @@ def test_few_cells_are_drawn_with_replacement() -> None:
 
 
 def test_a_space_seen_whole_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    opt = Optimizer(FEW, method="random", seed=0, probes=1.0)
+    opt = Optimizer(FEW, method="random", seed=0, probes=1.0, noisy=False)
     for n, c in [(n, c) for n in range(1, 10) for c in "abc"][:-1]:
         opt.tell(opt.adopt({"n": n, "c": c}), float(n))
     unseen = math.log(9.5 / 8.5) / math.log(9.5 / 0.5) / 3
@@ -402,7 +402,7 @@ def test_a_rule_that_speaks_of_a_certificate_brings_probes(stop: Any, probes: fl
 def test_the_reason_of_a_stop_says_both_sentences() -> None:
     result = rg.minimize(
         lambda x, lr: x + (place(lr) - 0.3) ** 2, LINE, trials=80, method="random", seed=1, floor=3.0, progress=False,
-        stop=GapBelow(1e-4) | GapBelow(0.05),
+        noisy=False, stop=GapBelow(1e-4) | GapBelow(0.05),
     )  # fmt: skip
     assert result.optimizer.task.probes == 0.2
     assert "of the search space holds a better setting" in result.message

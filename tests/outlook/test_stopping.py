@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import optuna
 import pytest
 
@@ -203,7 +204,7 @@ BOX = {"x": rg.Float(3.0, 5.5), "lr": rg.Float(1e-4, 1.0, log=True)}
 def test_a_bound_that_is_reached_stops_at_once() -> None:
     result = rg.maximize(
         lambda x, lr: 1.0 if x > 4 else 0.2, BOX, trials=50, method="random", seed=1, ceiling=1.0, progress=False,
-        stop=GapBelow(0.01),
+        noisy=False, stop=GapBelow(0.01),
     )  # fmt: skip
     assert result.value == 1.0
     assert result.nfev == next(i for i, t in enumerate(result.trials, 1) if t.value == 1.0)
@@ -220,6 +221,7 @@ def test_one_trial_is_one_trial() -> None:
 
 def test_both_parts_must_hold() -> None:
     options: dict[str, Any] = {"trials": 80, "method": "random", "seed": 1, "floor": 3.0, "progress": False}
+    options["noisy"] = False
     result = rg.minimize(lambda x, lr: x, BOX, stop=GapBelow(3.0, share=0.3), **options)
     assert result.optimizer.task.probes == 0.2  # a rule that asks for a share brings its probes
     spent = 0.8 * 0.05 / 2 * 6 / math.pi**2  # a fifth is left for what certificates say at other moments
@@ -328,7 +330,7 @@ def test_bad_reasons_are_named(options: dict[str, Any]) -> None:
 def test_the_gap_never_exceeds_what_is_possible(search: Any) -> None:
     low = search is rg.minimize
     sign = 1.0 if low else -1.0
-    bound = {"floor": 2.9} if low else {"ceiling": -2.9}
+    bound = {"noisy": False, **({"floor": 2.9} if low else {"ceiling": -2.9})}
     result = search(lambda x, lr: sign * x, BOX, trials=12, method="gp-ucb", seed=0, progress=False, **bound)
     certificate = result.certificate
     assert certificate.gap <= abs(result.value - sign * 2.9)
@@ -339,7 +341,7 @@ def test_the_gap_never_exceeds_what_is_possible(search: Any) -> None:
 
 
 def test_a_bound_that_was_wrong_is_said_once_and_not_used() -> None:
-    opt = Optimizer(BOX, method="random", seed=0, floor=4.0)
+    opt = Optimizer(BOX, method="random", seed=0, floor=4.0, noisy=False)
     opt.tell(opt.ask(), 4.5)
     assert opt.certificate.gap == 0.5
     opt.tell(opt.ask(), 3.0, var=0.1)  # noise explains it
@@ -414,3 +416,60 @@ def test_a_rule_sees_the_trials_of_one_moment(monkeypatch: pytest.MonkeyPatch) -
     study.add_trial(optuna.trial.create_trial(value=7.0, user_attrs={"regretless:cost": 1.0}))
     monkeypatch.setattr(study, "get_trials", with_another)
     assert check_study(StopWhen(target=1.0, cost=100.0), study) is None
+
+
+# ---------------------------------------------------------------- values that may be noisy
+
+
+NOISE: dict[str, Any] = {
+    "a factor": lambda x, rng: x * rng.exponential(),
+    "often nearly nothing": lambda x, rng: x * (0.001 if rng.random() < 0.2 else 1.2),
+    "none": lambda x, rng: x,
+}
+
+
+@pytest.mark.parametrize("method", ["random", "sobol", "auto", "gp-ei"])
+@pytest.mark.parametrize("kind", NOISE)
+def test_values_that_may_be_noisy_prove_nothing(kind: str, method: str) -> None:
+    """One value of each setting shows no noise, and a floor is close to a lucky one."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        result = rg.minimize(
+            lambda x: NOISE[kind](x, rng), {"x": rg.Float(0.0, 1.0)}, trials=18, seed=seed, method=method, floor=0.0,  # noqa: B023
+            progress=False,
+        )  # fmt: skip
+        assert result.certificate.kind != "theory", str(result.certificate)
+        assert not result.certificate.certain
+        if method == "random":
+            assert "floor=0 proves something only if values hold no noise" in str(result.certificate)
+
+
+@pytest.mark.parametrize(
+    "promise", [{"noisy": False}, {"method": rg.Auto(noisy=False)}, {"method": rg.GPUCB(noise_var=0.0)}]
+)
+def test_values_that_were_said_to_be_exact_prove_a_gap(promise: dict[str, Any]) -> None:
+    options: dict[str, Any] = {"trials": 12, "seed": 1, "method": "random", "floor": 3.0, "probes": 0.5} | promise
+    result = rg.minimize(lambda x, lr: x, BOX, progress=False, **options)
+    assert (result.certificate.kind, result.certificate.certain) == ("theory", True)
+    assert result.certificate.gap == pytest.approx(result.value - 3.0)
+    assert "hold no noise" not in str(result.certificate)
+
+
+def test_a_share_names_what_it_supposes() -> None:
+    result = rg.minimize(lambda x, lr: x, BOX, trials=12, seed=1, method="random", probes=0.5, progress=False)
+    assert result.certificate.share_sentence().endswith("uniform probes), if values hold no noise.")
+    noisy = rg.minimize(
+        lambda x, lr: rg.Value(x, var=1e-6), BOX, trials=12, seed=1, method="random", probes=0.5, progress=False
+    )
+    assert noisy.certificate.share is not None
+    assert "if values" not in str(noisy.certificate)
+
+
+def test_a_space_seen_whole_proves_something_of_exact_values_alone() -> None:
+    for promise, gap in (None, math.inf), (False, 0.0):
+        opt = Optimizer({"k": rg.Int(3, 8)}, method="random", seed=0, noisy=promise)
+        for k in range(3, 9):
+            opt.tell(opt.adopt({"k": k}), float(k))
+        assert opt.certificate.gap == gap
+        assert opt.certificate.share == 0.0
+        assert str(opt.certificate).count("hold no noise") == (2 if promise is None else 0)

@@ -14,7 +14,7 @@ from regretless.doors.optuna.sampler import Sampler
 from regretless.doors.optuna.trials import direction_of
 from regretless.doors.optuna.workers import probe_seed, ran_at_once
 from regretless.files.codec import MethodLike
-from regretless.outlook.probes import certain_bounds, most_better
+from regretless.outlook.probes import certain_bounds, most_better, supposes_exact
 from regretless.space import SpaceLike
 
 
@@ -28,6 +28,7 @@ def certify(
     floor: float | None = None,
     ceiling: float | None = None,
     noise_bound: float | None = None,
+    noisy: bool | None = None,
 ) -> Certificate:
     """How much better than the study's best trial another setting may be, with probability 1 - delta.
 
@@ -48,10 +49,12 @@ def certify(
         search_space: the parameters and their ranges, where the trials do not say them all.
         floor, ceiling: a value that no setting can fall below, or exceed.
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
+        noisy: whether values are noisy, where that is known; a floor or ceiling proves a gap where it is False.
     """
     if not isinstance(study, Study):
         raise TypeError(f"certify takes an Optuna study (optuna.load_study opens one), got {study!r}")
     known: dict[str, Any] = {"floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}
+    known["noisy"] = noisy
     sampler = Sampler(method, seed=probe_seed(study.get_trials(deepcopy=False)), search_space=search_space, **known)
     found = sampler.certificate(study, delta)
     maximises = direction_of(study) == "maximize"
@@ -77,4 +80,5 @@ def _with_share(found: Certificate, sampler: Sampler, study: Study) -> Certifica
         undecided += sum(told[0][x.tobytes()] > told[1][best] for x in history.X if x.tobytes() != best)
     spent = found.delta / 2 ** (undecided + 1) if noisy or ran_at_once(trials) else found.delta
     share = most_better(len(trials), undecided, spent)
-    return replace(found, share=share, share_reason="", probes=len(trials))
+    supposes = supposes_exact(method, history)
+    return replace(found, share=share, share_reason="", probes=len(trials), supposes_exact=supposes)
