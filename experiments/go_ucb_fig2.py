@@ -21,7 +21,7 @@ from regretless_bench.finding import Finding, Table
 from regretless_bench.record import Record, Run
 from regretless_bench.rivals import PACKAGED, RIVALS, packaged, printed_label
 from regretless_bench.stats import wald
-from regretless_bench.verdicts import Check, Runs, both_columns, checks_table, judged, leads, outcomes
+from regretless_bench.verdicts import Check, Runs, both_columns, checks_table, judged, leads, not_run, outcomes
 
 from regretless.auto import find_recipe
 from regretless.methods import METHODS
@@ -109,6 +109,8 @@ def claimed(
     tries = {start: leads(cases, f"printed, from {start}", named, loss, what, quote=QUOTE) for start in starts}
     start = max(starts, key=lambda s: outcomes(tries[s]).count("holds"))
     label = f"printed, from {start}"
+    absent = {problem: [m for m in named if m not in methods] for problem, methods in cases.items()}
+    tries[start] += [not_run(problem, f"without {', '.join(of)}", QUOTE) for problem, of in absent.items() if of]
     good = leads(cases, label, [*THERE, *plain], loss, what, quote=QUOTE)
     beside = [c for m in (label, OURS) for c in leads(cases, m, NO_MODEL, loss, what)]
     ours = leads(cases, OURS, named, loss, what, quote=QUOTE)

@@ -106,6 +106,8 @@ def claimed(
     def compared(label: str, rivals: Sequence[str]) -> list[Check]:
         missing = [c for c in CLASSIFIERS if c not in cases]
         beyond = [not_run(c, "the quick size has gradient boosting alone", QUOTES[figure]) for c in missing]
+        there = {c: [r for r in rivals if r in methods] for c, methods in cases.items()}
+        beyond += [not_run(c, "no good rival ran there", QUOTES[figure]) for c, of in there.items() if not of]
         return pooled(cases, label, rivals, loss, what, quote=QUOTES[figure]) + beyond
 
     tries = {label: compared(label, plain) for label in PRINTED}

@@ -154,12 +154,13 @@ def pooled(
     """One check over all tasks of a claim: `lowest` over every pair of runs with the same task and seed, losses as
     shares of the rival's mean on the task. Nothing where no task has both."""
     pairs: dict[str, tuple[Array, Array]] = {}
+    tasks = 0
     for rival in (r for r in rivals if r != label):
         both = [common(methods, [label, rival], loss) for methods in cases.values()]
         found = [(of[label], of[rival]) for of in both if len(of) == 2 and len(of[label])]
         if found:
-            pairs[rival] = pooled_pairs(found)
-    text = f"{len(cases)} tasks together: {what} of {label}"
+            pairs[rival], tasks = pooled_pairs(found), max(tasks, len(found))
+    text = f"{tasks} task{'s' * (tasks != 1)} together: {what} of {label}"
     return [hardest(text, pairs, quote, level=level, unit=" of it")] if pairs else []
 
 
@@ -269,17 +270,24 @@ def judged(
     if bound is not None and impossible:
         whole += f". The bound: {bound.what}, {bound.found}"
     found = outcomes(checks)
-    open_ends = [f"{c.what} ({WORDS[of]})" for c, of in zip(checks, found, strict=True) if of != "holds"]
-    if open_ends:
-        whole += f". What does not hold: {'; '.join(open_ends[:NAMED])}"
-        whole += f"; and {len(open_ends) - NAMED} more" if len(open_ends) > NAMED else ""
-    return "cannot hold" if impossible else _verdict(named, together(good)), f"{whole[0].upper()}{whole[1:]}."
+    for title, words in (("What does not hold", ("tie", "fails")), ("Not run", ("not run",))):
+        parts = [f"{c.what} ({WORDS[of]})" if of != "not run" else c.what for c, of in zip(checks, found, strict=True)
+                 if of in words]  # fmt: skip
+        if parts:
+            whole += f". {title}: {'; '.join(parts[:NAMED])}"
+            whole += f"; and {len(parts) - NAMED} more" if len(parts) > NAMED else ""
+    return "cannot hold" if impossible else _verdict(checks, good), f"{whole[0].upper()}{whole[1:]}."
 
 
-def _verdict(named: Outcome, good: Outcome) -> Verdict:
-    if named == "holds":
-        return "holds" if good in ("holds", "not run") else "holds against the paper's rivals only"
-    return "does not hold" if named == "fails" else "not decided"
+def _verdict(checks: Sequence[Check], good: Sequence[Check]) -> Verdict:
+    """A claim that holds in the first column holds when it has no rivals, or when the second column holds as well and
+    reaches as many of its parts."""
+    if together(checks) == "holds":
+        reached = outcomes(good).count("not run") <= outcomes(checks).count("not run")
+        if not good or (reached and together(good) == "holds"):
+            return "holds"
+        return "holds against the paper's rivals only"
+    return "does not hold" if together(checks) == "fails" else "not decided"
 
 
 def _ran(found: Sequence[Outcome]) -> int:

@@ -78,6 +78,8 @@ class PrintedGOUCB(Method):
         oracle: "printed" (SGD with the rate of App. D.1, which trains nothing) or "least-squares", Algorithm 1 as
             Theorem 4.1 has it: a fit that works, lambda = C sqrt(T), the ridge around w_0.
         noise_sd: the standard deviation of the noise in the units of y, when known; for the least-squares oracle.
+        largest_value: F, a bound of |f|, which App. D.1 leaves open; it widens the ball of the printed settings, which
+            an ascent does not reach even at 1.
     """
 
     traits = Traits(max_dim=MAX_DIM)
@@ -97,6 +99,7 @@ class PrintedGOUCB(Method):
         start: Start = "incumbent",
         oracle: OracleName = "printed",
         noise_sd: float | None = None,
+        largest_value: float = 1.0,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         one_of(get_args(Gradients), gradients=gradients)
@@ -104,6 +107,8 @@ class PrintedGOUCB(Method):
         one_of(get_args(OracleName), oracle=oracle)
         in_range("[1, inf) or None", initial=initial)
         in_range("(0, inf) or None", noise_sd=noise_sd)
+        in_range("(0, inf)", largest_value=largest_value)
+        self.largest_value = float(largest_value)
         self.start, self.oracle, self.noise_sd = start, oracle, noise_sd
         self.family: Family
         if model is None and oracle == "printed":  # (Sec. 6)
@@ -152,7 +157,9 @@ class PrintedGOUCB(Method):
         self._seen, n, T = None, self.initial, self.horizon
         if self.oracle == "printed":
             w = initial_weights(self.family, self.dim, self._fixed_generator())
-            self.settings = Printed(self.family, inputs, sign=float(sign), w=w, n=n, T=T, start=self.start)
+            self.settings = Printed(
+                self.family, inputs, sign=float(sign), w=w, n=n, T=T, start=self.start, F=self.largest_value
+            )
         else:
             oracle = Oracle(self.family, inputs, sign=float(sign), seed=self.seed, block=n, noise_sd=self.noise_sd)
             self.settings = Theorem(oracle, T=T)
@@ -185,9 +192,9 @@ class Printed:
     not name (docs/lab/go-ucb.md). `sign` is -1 where values are the negatives of the user's; w: where SGD starts, p."""
 
     def __init__(
-        self, family: Family, inputs: ModelInputs, *, sign: float, w: Array, n: int, T: int, start: Start
+        self, family: Family, inputs: ModelInputs, *, sign: float, w: Array, n: int, T: int, start: Start, F: float
     ) -> None:
-        self._family, self._inputs, self._sign = family, inputs, sign
+        self._family, self._inputs, self._sign, self._F = family, inputs, sign, F
         self._first, self._n, self._T, self._start = w, n, T, start
 
     def oracle(self, X: Array, y: Array, yvar: Array) -> tuple[Array, float]:
@@ -205,8 +212,7 @@ class Printed:
             "centre": np.full(history.dim, 0.5),
             "last": history.X[-1],
         }[self._start]
-        # beta_t = d_w^3 F^4 t / T, where F bounds |f|; the paper leaves F open, here it is 1: the ball is never reached
-        beta = self._family.p**3 * (len(history) - self._n + 1) / self._T
+        beta = self._family.p**3 * self._F**4 * (len(history) - self._n + 1) / self._T
         with np.errstate(over="ignore", invalid="ignore"):
             reached = ascend(self._family, self._inputs, self._sign, begin, w, ball, beta)
         return reached if np.isfinite(reached).all() else np.array(begin)

@@ -92,7 +92,8 @@ def heuristic(run: PrintedRun, D: Cell, tau: float, slack: float) -> Generator[N
             run.tree.by_bound += test.lower >= tau
             run.tree.by_time += test.lower < tau
             target_nodes.append(test.accept())  # c* has the arg max of mu - beta sigma; C = C \ c*, D_g = D_g \ c*
-            run.score(test)
+            if not run.repeats:  # in the authors' code the next sample is the arg max from before
+                run.score(test)
             t_loc = 0
         if test.open:
             yield from run.sample(test)  # x_t = arg max mu + beta sigma; observe y_t
@@ -180,9 +181,10 @@ class PrintedRun(TreeSearch):
         horizon: int,
         walks: bool,
         doubles: bool,
+        repeats: bool,
     ) -> None:
         super().__init__(grids, kernel, scale, interval)
-        self.widths, self.c, self.p, self.horizon = widths, c, p, horizon
+        self.widths, self.c, self.p, self.horizon, self.repeats = widths, c, p, horizon, repeats
         self._first_interval, self._walks, self._doubles, self._asked_at = interval, walks, doubles, 0
 
     def search(self) -> SearchSteps:
@@ -238,6 +240,8 @@ class PrintedGPThreDS(Method):
         points_per_axis: of a node's grid, one number or one per axis; None: by dimension.
         gain: gamma in beta: "log" or "root" of the number of samples, or "realised" by them.
         walk_error: p, probability of error of the walk's inner tests, below 1/2 (Sec. 3.2.1).
+        repeat_accepted: sample the old arg max once more after an acceptance, in the child that was removed, as the
+            authors' code does and the paper does not say.
     """
 
     traits = Traits(max_dim=max(POINTS_PER_AXIS))
@@ -262,6 +266,7 @@ class PrintedGPThreDS(Method):
         points_per_axis: int | tuple[int, ...] | None = None,
         gain: Gain = "log",
         walk_error: float = 0.1,
+        repeat_accepted: bool = False,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         one_of(("heuristic", "walk"), search=search)
@@ -279,6 +284,7 @@ class PrintedGPThreDS(Method):
             0.0, 1.0, float(lengthscale), max(float(noise_sd) ** 2, LEAST_NOISE_VAR)
         )  # values as they are
         self._c, self._p, self._doubles = float(threshold_slack), float(walk_error), assumed_norm == "doubling"
+        self._repeats = repeat_accepted
         self._widths = Widths(
             norm=NORM if assumed_norm == "doubling" else float(assumed_norm), delta=float(delta), gain=gain,
             patience=patience, usual_delta=self._p if search == "walk" else float(delta),
@@ -314,6 +320,7 @@ class PrintedGPThreDS(Method):
         self.run = self.run_class(
             self.grids, self._kernel, self._scale, self._interval, widths=self._widths, c=self._c, p=self._p,
             horizon=self.budget or 1000, walks=self._search == "walk", doubles=self._doubles,
+            repeats=self._repeats,
         ).begin()  # fmt: skip
         self._best = None
 

@@ -544,3 +544,23 @@ def test_ten_thousand_samples_keep_lowering_the_average(problem: str) -> None:
     steps = [runs[:, :n].mean() for n in (1000, 3000, 10_000)]
     assert steps[0] > steps[1] > steps[2]
     assert runs[:, -1000:].mean(axis=1).max() < 0.02
+
+
+def test_the_authors_sample_once_more_where_they_accepted() -> None:
+    """The first acceptance is followed by the old arg max in their code, by a point of another child in the paper."""
+    asked = {}
+    for repeats in (False, True):
+        recipe = METHODS["gp-threds-printed"](
+            interval=(0.0, 1.0), points_per_axis=4, patience=3, lengthscale=0.3, repeat_accepted=repeats
+        )
+        loop = Loop(recipe.build(2, seed=1, budget=40))
+        points = []
+        for _ in range(30):
+            x = loop.ask()
+            points.append(x[0])
+            loop.tell(x, [float(1 - ((x - (0.7, 0.3)) ** 2).sum())])
+        asked[repeats] = np.array(points)
+    first = int((asked[True] != asked[False]).any(axis=1).argmax())
+    assert first > 0
+    assert np.array_equal(asked[True][first - 1] > 0.5, asked[True][first] > 0.5)  # in the accepted child again
+    assert not np.array_equal(asked[False][first - 1] > 0.5, asked[False][first] > 0.5)
