@@ -321,7 +321,8 @@ def test_sentences_count_in_plain_words() -> None:
     held, tie = Check("a", "", 1e-6, 1.0, "q"), Check("b", "", 0.5, 0.5, "q")
     beyond = not_run("c", "the quick size has 20 dimensions", "q")
     assert judged([held, tie, tie, beyond], 5)[1].startswith(
-        "1 of 3 checks holds (2 are ties, 1 more is beyond this size). What does not hold: b (tie); b (tie). Not run: c."
+        "1 of 3 checks holds (2 are ties, 1 more is beyond this size). "
+        "What does not hold: b (tie); b (tie). Not run: c."
     )
     assert judged([held], 5, [tie])[1] == (
         "Against the rivals of the paper 1 of 1 checks holds; against good rivals 0 of 1 checks hold (1 is a tie)."

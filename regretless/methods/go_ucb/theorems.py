@@ -1,5 +1,5 @@
-"""The constants of GO-UCB's Theorem 4.1, which ask for what nobody knows of a problem: they say how large the numbers of
-its guarantee are.
+"""The constants of GO-UCB's Theorem 4.1, which ask for what nobody knows of a problem: they say how large the
+numbers of its guarantee are.
 
 The paper states them up to universal constants and logarithms; both are taken as 1 here, so values are orders of
 magnitude.
@@ -30,4 +30,4 @@ def least_horizon(
     """The T that the theorem needs at least: d_w^2 F^4 max(mu^(gamma / (2 - gamma)) / tau^(2 / (2 - gamma)), zeta / (mu
     c^2))^2 (Eq. 8), for gamma in (0, 2)."""
     far = mu ** (gamma / (2 - gamma)) / tau ** (2 / (2 - gamma))
-    return d_w**2 * F**4 * max(far, zeta / (mu * c**2)) ** 2
+    return float(d_w**2 * F**4 * max(far, zeta / (mu * c**2)) ** 2)

@@ -284,7 +284,7 @@ class PrintedGPThreDS(Method):
             0.0, 1.0, float(lengthscale), max(float(noise_sd) ** 2, LEAST_NOISE_VAR)
         )  # values as they are
         self._c, self._p, self._doubles = float(threshold_slack), float(walk_error), assumed_norm == "doubling"
-        self._repeats = repeat_accepted
+        self._again = repeat_accepted
         self._widths = Widths(
             norm=NORM if assumed_norm == "doubling" else float(assumed_norm), delta=float(delta), gain=gain,
             patience=patience, usual_delta=self._p if search == "walk" else float(delta),
@@ -320,7 +320,7 @@ class PrintedGPThreDS(Method):
         self.run = self.run_class(
             self.grids, self._kernel, self._scale, self._interval, widths=self._widths, c=self._c, p=self._p,
             horizon=self.budget or 1000, walks=self._search == "walk", doubles=self._doubles,
-            repeats=self._repeats,
+            repeats=self._again,
         ).begin()  # fmt: skip
         self._best = None
 
