@@ -20,8 +20,6 @@ from regretless.basics.statefile import StateError
 Nested: TypeAlias = Any
 """Mappings, lists, tuples, NumPy arrays, torch tensors, numbers, text, truth values and None, nested as one likes."""
 
-STATE_METHODS = (("state_dict", "load_state_dict"), ("get_state", "set_state"), ("getstate", "setstate"))
-"""Pairs of methods by which objects of torch, NumPy and Python give and take their state."""
 CODE = (
     type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType,
     functools.partial, np.ufunc,
@@ -55,6 +53,8 @@ class _Writer:
         self._alive: list[Any] = []  # what has been seen stays alive, so that no other object gets its id
 
     def node(self, value: Any, where: str) -> Nested:
+        # pairs of methods by which objects of torch, NumPy and Python give and take their state
+        state_methods = (("state_dict", "load_state_dict"), ("get_state", "set_state"), ("getstate", "setstate"))
         if value is None or isinstance(value, bool | int | float | str | np.generic):
             return value
         if id(value) in self._seen:
@@ -76,7 +76,7 @@ class _Writer:
             return ["code", _title(value)]
         if isinstance(value, np.random.Generator):
             return ["generator", _title(type(value)), value.bit_generator.state]
-        for save, load in STATE_METHODS:
+        for save, load in state_methods:
             if callable(getattr(value, save, None)) and callable(getattr(value, load, None)):
                 return ["state", _title(type(value)), load, getattr(value, save)()]
         attributes = _attributes(value)

@@ -33,9 +33,6 @@ from regretless.task import Task
 
 NOISE_PRIOR = 2.0
 """Curve points that the pooled noise variance counts for in that of a single run, as many as four validations leave."""
-PROMOTED, SPLIT = "random", "bilevel"
-"""The outer method where none is named: random settings under promotion, because those of a model were within their
-noise on six tasks of 16 seeds (docs/lab/bilevel.md), and the paper's model for its own fixed split."""
 MOST_TOLD = 64
 """Values that the model with the length of training is told, for the 50 ms that `benchmarks/bilevel.py` allows."""
 
@@ -62,8 +59,11 @@ class Outer:
         scale: str = "auto",
         cap: float | None = None,
     ) -> None:
+        # the outer method where none is named: random settings under promotion, because those of a model were within
+        # their noise on six tasks of 16 seeds (docs/lab/bilevel.md), and the paper's model for its own fixed split
+        promoted, split = "random", "bilevel"
         if method is None:
-            method = PROMOTED if isinstance(schedule, Promotion) else SPLIT
+            method = promoted if isinstance(schedule, Promotion) else split
         recipe = with_horizon(find_recipe(method) if isinstance(method, str) else method, schedule)
         if recipe.options.get("fidelity"):
             raise ValueError("fidelity must not be set: a study sets it itself where the method is told lengths")

@@ -36,8 +36,6 @@ HARDLY = 0.05
 """A parameter hardly matters when moving it changes the value by less than this share of what another one does."""
 PLACES, STEPS = 24, 7
 """Settings at which a parameter is moved, and the most positions that it is moved to."""
-LEAST_FAILURES, MOST_OF_THEM = 3, 0.8
-"""Failures that there must be, and the share of them that lies in the part that is named."""
 SIDES: dict[str, Any] = {">=": np.greater_equal, "<=": np.less_equal}
 """The parts of a range of numbers."""
 
@@ -255,13 +253,15 @@ def _groups(run: Known) -> list[Any]:
 
 def failures(run: Known) -> list[Advice]:
     """The part of a range in which failures lie, where it is no accident that they do."""
+    # failures that there must be, and the share of them that lies in the part that is named
+    least_failures, most_of_them = 3, 0.8
     f, n = len(run.failed), len(run.estimates.y)
     tries = [(*part, name, i) for name, i in _axes(run) for part in _parts(run, name, i)]
-    if f < LEAST_FAILURES or n < LEAST_FAILURES or not tries:
+    if f < least_failures or n < least_failures or not tries:
         return []
     chance, lost, kept, u, sign, name, i = min(tries, key=itemgetter(0))
     # 0.001: the chance below which failures are taken to lie together, all parameters and both sides counted
-    if chance * len(tries) > 0.001 or lost < LEAST_FAILURES or lost < MOST_OF_THEM * f:
+    if chance * len(tries) > 0.001 or lost < least_failures or lost < most_of_them * f:
         return []
     edge = run.space.decode(run.failed[np.argmin(np.abs(run.failed[:, i] - u))]).get(name)
     return [

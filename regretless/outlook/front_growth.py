@@ -29,8 +29,6 @@ FITTED = np.array([
     [0.95, 2.925, 0.457, 1.991],
 ])  # fmt: skip
 """q, a_q, b_q and c_q of the module's text."""
-NONE = 1e-3
-"""Gains up to this share of the hypervolume count as none."""
 LEAST_VALUES, FURTHEST = 12, 2.0
 """The values that a forecast needs, and how many times as many trials as there are values it looks ahead: the runs it
 was fitted to had no fewer and few more."""
@@ -83,7 +81,8 @@ def _growth(Y: Array, noisy: bool) -> tuple[str, float]:
 
 def _gains(growth: float, ahead: float) -> tuple[float, ...]:
     """The quantiles of the gain at the levels of `Forecast`."""
+    none = 1e-3  # gains up to this share of the hypervolume count as none
     levels, a, b, c = FITTED.T
-    logs = np.maximum.accumulate(a + b * np.log(growth + NONE) + c * np.log(ahead))
-    gains = np.exp(np.interp(TABLE, levels, logs)) - NONE
-    return tuple(np.where(gains < NONE, 0.0, gains).tolist())
+    logs = np.maximum.accumulate(a + b * np.log(growth + none) + c * np.log(ahead))
+    gains = np.exp(np.interp(TABLE, levels, logs)) - none
+    return tuple(np.where(gains < none, 0.0, gains).tolist())

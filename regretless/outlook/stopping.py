@@ -200,8 +200,8 @@ class GapBelow(StopRule):
     `minimize`, `regretless tune` and the doors that know the rule beforehand make every fifth trial a probe, unless you
     say otherwise (`probes=`). The reason then also says how much of the space can be better.
 
-    Optuna calls a callback only after a trial. So a study that the rule has ended evaluates one more trial each time it
-    is started again; `minimize` and `regretless tune` evaluate none.
+    Libraries that call a rule only after a trial evaluate one more trial each time a study that the rule has ended is
+    started again; `minimize` and `regretless tune` evaluate none.
 
     Args:
         gap: the regret that is acceptable, in the units of the objective; None: only the share counts.

@@ -20,9 +20,6 @@ from regretless.space.parameters import Array
 if TYPE_CHECKING:
     from regretless.run.front import Front
 
-MOST_ROWS = 100
-"""Members of a front in the page's table."""
-
 
 def told(data: RunData) -> Array:
     """The values of the trials in all objectives, n x k, NaN where there is none."""
@@ -57,6 +54,7 @@ def front_positions(front: Front, data: RunData) -> list[int]:
 
 def front_section(front: Front, data: RunData) -> Section:
     """Each pair of objectives with the front in it, and the members as a table."""
+    most_rows = 100  # members of a front in the page's table
     pairs = list(itertools.combinations(range(len(front.objectives)), 2))
     charts = [_pair(front, data, a, b) for a, b in pairs]
     words = [
@@ -72,9 +70,9 @@ def front_section(front: Front, data: RunData) -> Section:
     rows: list[list[page.TableCell]] = [
         [_cell(m.values[n], m.intervals[n]) for n in front.objectives]
         + [text_of(m.params[n]) if n in m.params else "" for n in data.names]
-        for m in front[:MOST_ROWS]
+        for m in front[:most_rows]
     ]
-    words += [f"The table has {MOST_ROWS} of its {len(front)} members."] * (len(front) > MOST_ROWS)
+    words += [f"The table has {most_rows} of its {len(front)} members."] * (len(front) > most_rows)
     pictures = page.figures(charts, least=340 if len(charts) > 1 else 0)
     table = page.table_section("The front", names, rows).body
     return Section("The front", page.note_html(" ".join(words)) + pictures + table)

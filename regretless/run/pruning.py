@@ -35,9 +35,6 @@ from regretless.models.gp.sobol import sobol_points
 from regretless.optimizer import Optimizer, Trial
 from regretless.space.parameters import Array
 
-DRAWS = 512
-"""Draws of the final values, evenly spread: with them the error of a probability of .05 is below .005."""
-
 
 class Line(NamedTuple):
     """Where an objective of a running trial probably ends: Student's distribution with so many degrees of freedom."""
@@ -69,8 +66,9 @@ class FrontPruner:
         self._reports: dict[int, dict[int, Array]] = {}
         """Of each trial the values reported at each step, to be maximised."""
         self._stopped: set[int] = set()
+        # 512: draws of the final values, evenly spread: with them the error of a probability of .05 is below .005
         self._draws = np.clip(
-            sobol_points(DRAWS, len(optimizer.task.directions), np.random.default_rng(0)), 1e-6, 1 - 1e-6
+            sobol_points(512, len(optimizer.task.directions), np.random.default_rng(0)), 1e-6, 1 - 1e-6
         )
 
     def stops(self, trial: Trial, step: int, values: Mapping[str, float] | Sequence[float]) -> bool:

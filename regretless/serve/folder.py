@@ -13,8 +13,6 @@ from regretless.serve.study import Study
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """What a study may be called: it is the name of its file."""
-MOST_STUDIES = 1000
-"""Studies of one service; each that is in use keeps two threads and its history."""
 
 
 class Folder:
@@ -52,6 +50,7 @@ class Folder:
 
     def create(self, name: str, fresh: Optimizer, *, seeded: bool = True) -> Owner:
         """A study that begins; one that is there and asks for the same is that one. `seeded`: see `Study`."""
+        most_studies = 1000  # studies of one service; each that is in use keeps two threads and its history
         if not NAME.fullmatch(name):
             raise ValueError(f"a study is called by up to 64 letters, digits, - and _, got {name[:80]!r}")
         with self._lock:
@@ -60,8 +59,8 @@ class Folder:
                 known.study.check(fresh, seeded=seeded)
                 return known
             names = self.names()
-            if name not in names and len(names) >= MOST_STUDIES:
-                raise ValueError(f"this service has {MOST_STUDIES} studies, and takes no more")
+            if name not in names and len(names) >= most_studies:
+                raise ValueError(f"this service has {most_studies} studies, and takes no more")
             study = Study(self.shelf.log(name), fresh, seeded=seeded)
             self._owners[name] = Owner(study, lost_after=self.lost_after)
             return self._owners[name]

@@ -27,7 +27,6 @@ from regretless.space.parameters import Array
 NOISE_BOUNDS = (1e-8, 10.0)  # relative noise: below, factors of near-duplicates lose all digits; above, all is noise
 QUADRATIC_BOUNDS = (1e-6, 1e4)  # the weight of the trend: below, it is none; above, the process beside it is none
 SIGNAL_BOUNDS = (1e-3, 1e4)  # the signal variance of standardised values, 1 a priori
-MANY = 128  # with more values the starts of a fresh fit are compared on this many, because a fit costs their cube
 WALL = 1e25  # the value of a theta whose covariance cannot be factorised: larger than any other, and finite
 START_SHIFTS = (0.0, -1.5, 1.0)  # the starts of a fresh fit, off the prior's centre of the log length-scales (sd 1)
 
@@ -233,6 +232,7 @@ def fit(
     warm: start from these, in their axes, and take `rounds` evaluations. Without it three starts (START_SHIFTS) take
         `rounds` each, on a part of the data where there are many, and the best goes on for as many again on all.
     """
+    many = 128  # with more values the starts of a fresh fit are compared on this many, because a fit costs their cube
     prior = prior or Prior.scaled(kernel.dim)
     objective = NegativeLogPosterior(
         kernel, X, y, yvar, prior, ard=ard, rotation=None if warm is None else warm.rotation
@@ -241,8 +241,8 @@ def fit(
         best = objective.theta(warm)
     else:
         few = objective
-        if len(y) > MANY:
-            part = np.linspace(0, len(y) - 1, MANY).astype(np.intp)
+        if len(y) > many:
+            part = np.linspace(0, len(y) - 1, many).astype(np.intp)
             few = NegativeLogPosterior(kernel, X[part], y[part], None if yvar is None else yvar[part], prior, ard=ard)
         starts = np.array([few.centre] * len(START_SHIFTS))
         starts[:, : few.scales] += np.array(START_SHIFTS)[:, None]

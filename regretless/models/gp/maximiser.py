@@ -42,7 +42,6 @@ STEPS = (
     0.3,
 )  # the sd of a local candidate's normal steps is log-uniform between these, as shares of the cube's edge
 FINE_GRID = 1000  # an ordered grid with more positions is climbed as a line and then snapped: steps of one gain nothing
-BORDER_STEPS = (0.1, 0.03, 0.01, 0.003, 0.001)  # sds of the steps tried beside an ascent inside a region, in turn
 
 
 class Effort(NamedTuple):
@@ -191,6 +190,7 @@ def _climb_in_region(
 ) -> tuple[Array, Array]:
     """As `_climb`, among allowed points: an ascent ends where it would leave the region, and from there the best of
     many steps is taken, along the border too."""
+    border_steps = (0.1, 0.03, 0.01, 0.003, 0.001)  # sds of the steps tried beside an ascent inside a region, in turn
 
     def following(P: Array) -> tuple[Array, Array]:
         Q = P.copy()
@@ -199,7 +199,7 @@ def _climb_in_region(
         return value, region.chained(gradient)
 
     f = _finite(acquisition.value(X))
-    for sd in BORDER_STEPS:
+    for sd in border_steps:
         held = cube.held(X)
         tried: list[Array] = []
         if not held.all():
@@ -215,7 +215,7 @@ def _climb_in_region(
         points = np.concatenate(tried)
         values = _finite(acquisition.value(points))
         for i in range(len(X)):  # each start takes the best point found from it; the first few are its own
-            own = np.abs(points - X[i]).max(axis=1) <= max(4.0 * sd, 0.5 * (sd == BORDER_STEPS[0]))
+            own = np.abs(points - X[i]).max(axis=1) <= max(4.0 * sd, 0.5 * (sd == border_steps[0]))
             if own.any():
                 best = int(np.flatnonzero(own)[np.argmax(values[own])])
                 if values[best] > f[i]:
