@@ -1,9 +1,10 @@
 """What it costs to stop by the forecast, and by other rules, on runs of families that the forecaster never saw.
 
     python experiments/outlook_stops.py runs/outlook/records.npz [--aside runs/outlook/aside.npz]
+    python experiments/outlook_stops.py runs/outlook/fresh.npz --shipped      # by the forecaster in the package
 
-A trial costs c of the whole gain of the run, which is the reach at its end. The loss of a stop is what it gains less
-and pays more than the best stop in hindsight. Rules that need a model look at the checkpoints of the records; those
+A trial costs c of the whole gain of the run, from the median of its first values to its best one. The loss of a stop is
+what it gains less and pays more than the best stop in hindsight. Rules that need a model look at the checkpoints of the records; those
 that count trials without improvement look after every trial. The runs are those whose values have no noise.
 
 - expected improvement: stop when the largest expected improvement is below the cost of a trial (PBGI / LogEIPC, Xie et
@@ -48,7 +49,10 @@ def fans(runs: Sequence[Run], forecaster: Forecaster) -> None:
 
 
 def whole(run: Run) -> float:
-    return float(run["reach"][-1])
+    """The whole gain of a run: from the median of its first values to its best one. The reach at its end would not do:
+    where most values lie close to the best one it is next to nothing."""
+    first_look = int(run["at"][0])
+    return float(run["reach"][0]) + max(0.0, float(run["ahead"][first_look - 1]))
 
 
 def first(run: Run, holds: Callable[[int], bool]) -> int:
@@ -103,6 +107,8 @@ def loss(run: Run, stopped: int, cost: float) -> float:
     return own - float(paid.min())
 
 
+REAL = ("mlp-tables", "nas-tables", "grids", "rpart", "nets", "kernels", "boosting")
+"""The families of real trainings."""
 RULES: dict[str, Stop] = {
     "all": lambda run, cost: len(run["y"]),
     "10 d": lambda run, cost: min(len(run["y"]), 10 * run["dim"]),
@@ -151,23 +157,26 @@ def main() -> None:
     parser.add_argument("records", nargs="+", type=Path)
     parser.add_argument("--aside", type=Path, help="records of a source that had no part in anything")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--shipped", action="store_true", help="ask the forecaster in the package; leave nothing out")
     options = parser.parse_args()
     runs = read(options.records)
     rows = rows_of(runs)
     families = np.array([run["family"] for run in runs])
-    for family in sorted(set(families)):
+    if options.shipped:
+        fans(runs, Forecaster.shipped())
+    for family in sorted(set(families)) if not options.shipped else []:
         fitted = net(rows.of(families[rows.run] != family), seeds=options.seeds)
         fans([run for run, f in zip(runs, families, strict=True) if f == family], fitted)
     exact = [run for run in runs if not run["noisy"]]
     print(f"{len(exact)} runs without noise\n{table(exact)}")
     ours = [run for run in exact if run["optimiser"] == "auto"]
     print(f"{len(ours)} of them of auto\n{table(ours)}")
-    real = [run for run in exact if run["family"] in ("mlp-tables", "nas-tables", "grids", "rpart", "nets", "boosting")]
+    real = [run for run in exact if run["family"] in REAL]
     print("real trainings:", plain(real), table(real), sep="\n")
     if options.aside:
         aside = read([options.aside])
         fans(aside, Forecaster.shipped())
-        print("aside:", plain(aside))
+        print("aside:", plain(aside), table([run for run in aside if not run["noisy"]]), sep="\n")
 
 
 if __name__ == "__main__":
