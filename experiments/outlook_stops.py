@@ -4,8 +4,9 @@
     python experiments/outlook_stops.py runs/outlook/fresh.npz --shipped      # by the forecaster in the package
 
 A trial costs c of the whole gain of the run, from the median of its first values to its best one. The loss of a stop is
-what it gains less and pays more than the best stop in hindsight. Rules that need a model look at the checkpoints of the records; those
-that count trials without improvement look after every trial. The runs are those whose values have no noise.
+what it gains less and pays more than the best stop in hindsight. Rules that need a model look at the checkpoints of the
+records; those that count trials without improvement look after every trial. The runs are those whose values have no
+noise.
 
 - expected improvement: stop when the largest expected improvement is below the cost of a trial (PBGI / LogEIPC, Xie et
   al. 2025, arXiv 2507.12453);
