@@ -77,7 +77,7 @@ def story() -> Story:
 
 def ahead(opt: rg.Optimizer) -> list[Forecast]:
     """The forecasts for 1 to AHEAD further trials."""
-    return [outlook.forecast for outlook in opt.outlooks(range(1, AHEAD + 1))]
+    return [opt.forecast(trials) for trials in range(1, AHEAD + 1)]
 
 
 def picture(told: Story) -> str:
