@@ -1,8 +1,8 @@
 """The demo behind `make demo`: gradient boosting on scikit-learn's breast-cancer data.
 
-The value is the mean log loss over three folds. The run may take 100 trials, and ends when the outlook says that 20 more
-would gain less than 0.001 with a chance of 0.9. Then the decision is checked, and what the default setting and random
-search give stands beside it.
+The value is the mean log loss over three folds. The run may take 100 trials, and ends when the outlook says that 20
+more would gain less than 0.001 with a chance of 0.9. Then the decision is checked, and what the default setting and
+random search give stands beside it.
 """
 
 from sklearn.datasets import load_breast_cancer
