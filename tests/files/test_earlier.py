@@ -173,6 +173,14 @@ def test_a_run_that_knows_more_is_better_and_resumes_exactly(old: rg.Result, tmp
     assert observed(again, {**inside.params, "drop": 0.0}) == inside.value
 
 
+@pytest.mark.parametrize("best", [-2, 1, 4])
+def test_whole_numbers_are_learnt_as_they_are(best: int) -> None:
+    opt = rg.Optimizer({"n": rg.Int(-3, 5), "x": rg.Float(0.5, 3)}, method="random", direction="minimize", seed=0)
+    pairs = [({"n": n, "x": 1.0 + n / 10}, abs(n - best) + 0.25) for n in range(-3, 6)]
+    assert opt.learn(pairs) == len(pairs)
+    assert opt.recommend()["n"] == best
+
+
 def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
     opt = rg.Optimizer(OLD, method="sobol", seed=0)
     pairs = [({"lr": 1e-2, "n": 5, "act": "gelu"}, 1.0), ({"lr": 3.0, "n": 5, "act": "relu"}, 1.0), ({"lr": 1e-2}, 1.0)]

@@ -123,6 +123,19 @@ def test_the_optimum_is_at_least_as_good_as_what_was_seen(direction: Any) -> Non
             assert far[at == n - 1] == (certificate.lower if sign > 0 else certificate.upper)
 
 
+def test_parameters_that_the_recommended_setting_lacks_are_named() -> None:
+    space = {
+        "kind": rg.Choice(["a", "b"]),
+        "x": rg.Float(2, 7),
+        **{n: rg.Float(0.1, 3, when={"kind": "b"}) for n in "pq"},
+    }
+    optimizer = rg.Optimizer(space, method="random", direction="minimize", seed=1)
+    for _ in range(12):
+        trial = optimizer.ask()
+        optimizer.tell(trial, trial.params["x"] + 9 * (trial.params["kind"] == "b"))
+    assert "p, q do not exist in that setting" in run_page(Result.of(optimizer))
+
+
 def test_values_of_several_sizes_start_on_a_logarithmic_axis() -> None:
     assert RunData(told([0.02, 0.1, 0.3, 0.55])).log_values
     assert not RunData(told([0.03, 0.1, 0.3, 0.55])).log_values, "a factor of 18 is read on a plain axis"
