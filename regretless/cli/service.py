@@ -75,8 +75,8 @@ def serve(
 @click.option("--storage", required=True, type=click.Path(file_okay=False), help="Folder of the studies.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Serve HTTP at this port of this machine, not stdio.")
 def mcp(storage: str, port: int | None) -> None:
-    """Serves studies to agents as tools of the Model Context Protocol: create_study, ask, tell, status, best, front,
-    export, verify. An agent's program starts it and talks to it through stdin and stdout.
+    """Serves studies to agents as tools of the Model Context Protocol: create_study, ask, tell, status, compare,
+    front, advise, best, export, verify. An agent's program starts it and talks to it through stdin and stdout.
 
     \b
     Examples:

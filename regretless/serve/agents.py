@@ -17,6 +17,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from regretless.optimizer import Optimizer
+from regretless.run.questions import advise as advised
+from regretless.run.questions import compare as compared
 from regretless.run.result import Result
 from regretless.serve.folder import NAME
 from regretless.serve.status import status as status_of
@@ -187,6 +189,27 @@ def _add_answers(server: MCPServer, studies: Studies) -> None:
         """The settings of which none is better in all objectives, of a study that has several."""
         result = Result.of(studies.read(study))
         return front_json(result) | {"words": str(result.front)}
+
+    @server.tool()
+    @sentences
+    def compare(
+        study: Name,
+        a: Annotated[int | dict[str, Any], Field(description="the number of a trial, or a setting")],
+        b: Annotated[int | dict[str, Any], Field(description="another one")],
+    ) -> dict[str, Any]:
+        """Which of two settings is better, how sure that is, and by how much."""
+        found = compared(a, b, within=studies.read(study))
+        low, high = found.gain.interval()
+        facts = {"chance_b_is_better": found.chance, "gain_of_b": found.gain.mean, "low": low, "high": high}
+        return {**facts, "told_apart": found.told_apart, "words": f"{found}."}
+
+    @server.tool()
+    @sentences
+    def advise(study: Name) -> dict[str, Any]:
+        """What the values bear out to do next: ranges to widen or narrow, parameters that hardly matter, noise."""
+        found = advised(studies.read(study))
+        listed = [{"kind": one.kind, "sentence": one.sentence, "parameters": list(one.parameters)} for one in found]
+        return {"advice": listed, "words": " ".join(map(str, found)) or "The values bear nothing out yet."}
 
     @server.tool()
     @sentences

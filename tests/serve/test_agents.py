@@ -69,7 +69,7 @@ def test_an_agent_over_stdio_gets_the_points_of_minimize(tmp_path: Path) -> None
         async with Client(stdio_client(server)) as client:
             agent = Agent(client)
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert {"create_study", "ask", "tell", "status", "best", "front", "export"} <= set(tools)
+            assert {"create_study", "ask", "tell", "status", "compare", "front", "advise", "export"} <= set(tools)
             assert all(tool.description for tool in tools.values())
             begun = await agent("create_study", study="m", space=SPACE, budget=8, seed=3)
             assert "3 parameters and 0 trials" in begun["words"]
@@ -81,6 +81,13 @@ def test_an_agent_over_stdio_gets_the_points_of_minimize(tmp_path: Path) -> None
             state = await agent("status", study="m")
             assert (state["done"], state["planned"]) == (8, 8)
             assert state["words"].startswith(state["reason"])
+            compared = await agent("compare", study="m", a=0, b=1)
+            assert 0 <= compared["chance_b_is_better"] <= 1
+            assert "trial 1" in compared["words"]
+            back = await agent("compare", study="m", a=1, b=0)
+            assert compared["gain_of_b"] == pytest.approx(-back["gain_of_b"])
+            advice = await agent("advise", study="m")
+            assert len(advice["advice"]) == 0 or advice["advice"][0]["sentence"] in advice["words"]
             best = await agent("best", study="m")
             assert best["params"] == state["params"]
             assert "8 of 8 proposals" in (await agent("verify", study="m"))["words"]
@@ -112,6 +119,7 @@ def test_wrong_calls_get_the_sentence_that_helps(tmp_path: Path) -> None:
         )
         assert "there is no trial 5" in await agent.refused("tell", study="m", number=5, value=1.0)
         assert "tell a value, or say in error" in await agent.refused("tell", study="m", number=0)
+        assert "a must be the number of a trial" in await agent.refused("compare", study="m", a=3, b=0)
         assert "up to 64 letters" in await agent.refused("ask", study="../m")
         assert "one objective has no front" in await agent.refused("front", study="m")
         assert "type must be one of" in await agent.refused("create_study", study="n", space={"x": {"type": "os"}})
