@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 JOBS ?= 2
+LOWEST := .venv-lowest
+OF_LOWEST := tests/test_lowest.py tests/test_optimizer.py tests/doors/test_same_points.py tests/doors/test_storage_runner.py tests/doors/test_foreign_attributes.py
 HOSTILE_SECONDS := 1000  # of one hostile test at most: five times what the longest takes on an idle core
 DATA := $(wildcard ../shared/data)
 ifneq ($(DATA),)
 export REGRETLESS_DATA ?= $(abspath $(DATA))
 endif
 
-.PHONY: help demo test test-slow test-hostile lint bench bench-peers reproduce docs clean
+.PHONY: help demo test test-lowest test-slow test-hostile lint bench bench-peers reproduce docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +37,11 @@ demo: $(VENV)/light ## tune a real model until the outlook ends the run, and wri
 test: $(VENV)/installed ## run the test suite (about ten minutes on two cores)
 	@echo "== running the tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+test-lowest: ## the lowest declared version of each dependency, in an environment of its own
+	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install --quiet -c constraints-lowest.txt -e '.[optuna,sklearn,plot,storage,dask,serve]' 'pytest>=8' 'pytest-timeout>=2.3' hypothesis
+	@$(ONE_THREAD) $(LOWEST)/bin/python -m pytest $(OF_LOWEST)
 
 test-slow: $(VENV)/installed ## run the slow regret studies as well
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow --timeout 3600
