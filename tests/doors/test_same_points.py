@@ -163,7 +163,8 @@ def test_the_same_points_through_every_door(
     space = SPACES[name]
     expected = by_minimize(space, method, tmp_path)
     assert door(space, method, tmp_path) == expected
-    assert len({tuple(sorted(map(repr, p.items()))) for p in expected}) == TRIALS
+    different = len({tuple(sorted(map(repr, p.items()))) for p in expected})
+    assert different >= TRIALS - (method == "auto")  # which looks for noise by evaluating one setting again
 
 
 @pytest.mark.parametrize("name", ["unsorted", "mixed"])
