@@ -44,8 +44,10 @@ KINDS = {
     "clean": "no noise", "noise": "noise", "few": "noise, few evaluations", "mixint": "whole numbers",
     "fewint": "whole numbers, few evaluations", "wide": "20 and 40 parameters", "high": "100 and 300 parameters",
     "deep": "many parameters, turned formulas", "fewdeep": "many parameters, few evaluations",
-    "table": "tables of trainings",
+    "table": "tables of trainings", "train": "trainings, few evaluations",
 }  # fmt: skip
+UNITS = {"table": "tables", "train": "trainings"}
+"""What the cases of a kind are of, where these are no functions."""
 BBOB = ("clean", "noise", "few", "mixint", "fewint", "batch", "fewbatch", "wide", "long")
 """The kinds whose functions are COCO's."""
 
@@ -273,7 +275,7 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
             colour, mark = ("C3", "D") if method == "auto" else ("0.35", "o")
             panel.errorbar(cost[i], mean[i], yerr=error[i], fmt=mark, color=colour)
         units = len(set(functions_of(cases)))
-        title = f"{KINDS[kind]}\n{len(cases)} cases, {units} {'tables' if kind == 'table' else 'functions'}"
+        title = f"{KINDS[kind]}\n{len(cases)} cases, {units} {UNITS.get(kind, 'functions')}"
         panel.set(xscale="log", xlabel="CPU ms per ask", title=title)
         panel.margins(x=0.5)
         panel.set_ylim(len(ran) + 0.2, 0.8)
