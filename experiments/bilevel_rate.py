@@ -5,8 +5,9 @@
     python experiments/bilevel_rate.py --out runs/bilevel_rate --report          from the records there are
 
 Inner problems are softmax regression (convex) and an MLP of 32 units (not convex) on 5000 digits of 14 x 14. Every T is
-a study of its own, because N depends on it: N = 40 at all T, N = 8 T (the theorems' rule for convex problems) and N =
-T^2 (their rule for others; at most 3600). R_T is the sum over t of L(lambda_t^+, theta^N) - L*, L the cross-entropy on
+a study of its own, because N depends on it: N = 40 at all T, N = 10 sqrt T (where the bounds of EI and UCB part: UCB's
+R_T is T^(3/4), EI's grows faster than T), N = 8 T (the theorems' rule for convex problems) and N = T^2 (their rule for
+others; at most 3600). R_T is the sum over t of L(lambda_t^+, theta^N) - L*, L the cross-entropy on
 5000 test digits, lambda_t^+ what the algorithm would return after t steps (EI: best posterior mean, UCB: the last
 point), and L* the least test loss of any net here, long runs of 20,000 steps included. The table has R_T and the slope
 of its logarithm on log T, one per seed, mean and standard error; the theorems say 1/2 for N ~ T (convex) and N ~ T^2
@@ -34,7 +35,13 @@ from regretless.testing import Loop
 
 DEFAULT, PRINTED = METHODS["bilevel"], METHODS["bbo-printed"]
 TS, FULL_TS = (5, 10, 20, 40), (5, 10, 20, 40, 60)
-RULES = {"N = 40": lambda t: 40, "N = 8 T": lambda t: 8 * t, "N = T^2": lambda t: t * t}
+SQUARE_ROOT = "N = 10 sqrt T"
+RULES = {
+    "N = 40": lambda t: 40,
+    SQUARE_ROOT: lambda t: round(10 * math.sqrt(t)),
+    "N = 8 T": lambda t: 8 * t,
+    "N = T^2": lambda t: t * t,
+}
 PROBLEMS = {"softmax": "convex", "mlp": "not convex"}
 ACQUISITIONS = ("EI", "UCB, sigma^2 = 1", "UCB, sigma^2 = 0.01")
 LONG, LONG_STEPS = "long", 20_000

@@ -41,7 +41,7 @@ from regretless_bench.claims import (
     grouped,
     medians_table,
 )
-from regretless_bench.finding import Finding
+from regretless_bench.finding import Finding, Table
 from regretless_bench.peers import PEERS
 from regretless_bench.problems import make_problem
 from regretless_bench.record import Record, Run, by_problem
@@ -337,13 +337,16 @@ def is_authors(problem: str, methods: Mapping[str, Sequence[Any]]) -> bool:
 
 
 def as_the_authors(cases: Runs, rivals: Sequence[str], loss: Callable[[Any], float] = gap) -> list[Check]:
-    """The claim with the training and the rivals of the authors' code, over the three functions together."""
+    """The claim with the training and the rivals of the authors' code, function by function and over all of them."""
     theirs = {p: methods for p, methods in cases.items() if is_authors(p, methods)}
-    if not theirs:
-        return claimed(cases, PRINTED, CLAIMED - 1, loss, rivals if rivals == AUTHORS_GOOD else ())
-    found = pooled(theirs, AUTHORS, rivals, loss, "gap", quote=QUOTE, level=True)
-    beyond = [not_run(f"D = {dim}, {CLAIMED} evaluations", "not run", QUOTE) for dim in DIMS]
-    return found + beyond
+    each = leads(theirs, AUTHORS, rivals, loss, "gap", level=True)
+    return each + pooled(theirs, AUTHORS, rivals, loss, "gap", quote=QUOTE, level=True)
+
+
+def authors_tables(cases: Runs, loss: Callable[[Any], float] = gap) -> list[Table]:
+    """What stands beside the claim of the authors' training; nothing where it was not run."""
+    checks = [*as_the_authors(cases, AUTHORS_NAMED, loss), *as_the_authors(cases, AUTHORS_GOOD, loss)]
+    return [checks_table(checks, "beside the claim: the authors' training and setting")] if checks else []
 
 
 def is_shifted(problem: str) -> bool:
@@ -355,8 +358,7 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
     cases = grouped(records)
     evaluations = min(int(record.settings["budget"]) for record in records)
     checks, ours = (claimed(cases, label, evaluations) for label in (PRINTED, OURS))
-    printed, checks = checks, as_the_authors(cases, AUTHORS_NAMED)
-    good = as_the_authors(cases, AUTHORS_GOOD)
+    good = claimed(cases, PRINTED, evaluations, gap, GOOD)
     verdict, sentence = judged(checks, fewest(cases), good)
     tests = beaten(cases, OURS)
     significant = f"{sum(t.better < 0.5 for t in tests)} of {len(tests)} pairs differ significantly"
@@ -381,7 +383,7 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
         tables=[
             *both_columns(checks, good),
             checks_table(ours, "beside the claim: the same checks of our default"),
-            checks_table(printed, "beside the claim: the method as printed"),
+            *authors_tables(cases, gap),
             checks_table(beside(cases), "beside the claim: shifted functions"),
             checks_table(standing(cases), ONE_BY_ONE),
             medians_table(cases, what="best value", order=METHODS),

@@ -155,10 +155,9 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
     labels, tail = ("neural-bo (paper)", "neural-bo"), ""
     if old.figure == "fig1":
         evaluations = min(line.evaluations for line in lines)
-        printed, ours = (neural_bo_fig1.claimed(cases, label, evaluations, gap) for label in labels)
-        checks = neural_bo_fig1.as_the_authors(cases, neural_bo_fig1.AUTHORS_NAMED, gap)
-        good = neural_bo_fig1.as_the_authors(cases, neural_bo_fig1.AUTHORS_GOOD, gap)
-        beside = [checks_table(printed, "beside the claim: the method as printed")]
+        checks, ours = (neural_bo_fig1.claimed(cases, label, evaluations, gap) for label in labels)
+        good = neural_bo_fig1.claimed(cases, labels[0], evaluations, gap, neural_bo_fig1.GOOD)
+        beside = neural_bo_fig1.authors_tables(cases, gap)
         beside += [checks_table(neural_bo_fig1.beside(cases, gap), "beside the claim: shifted functions")]
         beside += [table for table in old.tables if table.title == neural_bo_fig1.ONE_BY_ONE]
         prefix, tail = "", "".join(old.sentence.partition(neural_bo_fig1.TABLE_2)[1:])
