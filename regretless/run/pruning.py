@@ -36,7 +36,7 @@ from regretless.optimizer import Optimizer, Trial
 from regretless.space.parameters import Array
 
 
-class Line(NamedTuple):
+class CurveFit(NamedTuple):
     """Where an objective of a running trial probably ends: Student's distribution with so many degrees of freedom."""
 
     mean: float
@@ -106,7 +106,7 @@ class FrontPruner:
         means = last[max(last)] if lines is None else np.array([line.mean for line in lines])
         return dict(zip(task.objectives, (means * task.signs).tolist(), strict=True))
 
-    def _lines(self, trial: Trial) -> list[Line] | None:
+    def _lines(self, trial: Trial) -> list[CurveFit] | None:
         """Where each objective of a trial probably ends, by the trials that ended by themselves."""
         own = self._reports[trial.number]
         step = max(own)
@@ -122,7 +122,7 @@ class FrontPruner:
         return [_line(x, y, at) for x, y, at in zip(np.array(seen).T, np.array(ended).T, own[step], strict=True)]
 
 
-def _line(x: Array, y: Array, at: float) -> Line:
+def _line(x: Array, y: Array, at: float) -> CurveFit:
     """The prediction at a report of the line through final values y (n) over reports x (n)."""
     n, middle = len(x), float(x.mean())
     spread = float(((x - middle) ** 2).sum())
@@ -130,4 +130,4 @@ def _line(x: Array, y: Array, at: float) -> Line:
     left = y - y.mean() - slope * (x - middle)
     variance = float(left @ left) / (n - 2)
     lever = 1.0 + 1.0 / n + ((at - middle) ** 2 / spread if spread > 0 else 0.0)
-    return Line(float(y.mean()) + slope * (at - middle), math.sqrt(variance * lever), n - 2)
+    return CurveFit(float(y.mean()) + slope * (at - middle), math.sqrt(variance * lever), n - 2)

@@ -236,7 +236,7 @@ class Followed:
     @classmethod
     def study(cls, storage: str, name: str) -> Followed:
         """A study of an Optuna storage, whoever made it."""
-        found = optional("regretless.doors.optuna.log", "optuna").Reader(storage, name)
+        found = optional("regretless.doors.optuna.log", "optuna").StudyReader(storage, name)
         return cls(found.load, found.mark)
 
     def news(self) -> bool:

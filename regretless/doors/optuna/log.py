@@ -401,10 +401,10 @@ def has_run(url: str, name: str) -> bool:
 
 def run_of(url: str, name: str) -> Optimizer:
     """What is known of a study: its run of ask and tell or, of a sampler's study, what a method makes of its trials."""
-    return Reader(url, name).load()
+    return StudyReader(url, name).load()
 
 
-class Reader:
+class StudyReader:
     """A study that others write, to be read again and again."""
 
     def __init__(self, url: str, name: str) -> None:
