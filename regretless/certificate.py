@@ -110,7 +110,8 @@ class Certificate:
     def __str__(self) -> str:
         """What there is to say, at least one sentence: shares of a half and more, and probes that nobody asked for, are
         not mentioned."""
-        says = self.share < HALF if self.share is not None else self.probes > 0
+        asked = not self.share_reason.startswith("no probes")
+        says = self.share < HALF if self.share is not None else asked
         return " ".join([*[self.share_sentence()] * says, self.gap_sentence()])
 
     @property

@@ -49,7 +49,7 @@ FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.03
 def test_two_plain_sentences(certificate: Certificate, share: str, gap: str) -> None:
     assert (certificate.share_sentence(), certificate.gap_sentence()) == (share, gap)
     small = certificate.share is not None and certificate.share < 0.5
-    mentioned = small or (certificate.share is None and certificate.probes > 0)
+    mentioned = small or certificate.share_reason == "nobody probed"
     assert str(certificate) == (f"{share} {gap}" if mentioned else gap)
     assert certificate.says_something == (small or certificate.certified)
 

@@ -401,7 +401,7 @@ def test_a_rule_that_speaks_of_a_certificate_brings_probes(stop: Any, probes: fl
 
 def test_the_reason_of_a_stop_says_both_sentences() -> None:
     result = rg.minimize(
-        lambda x, lr: x + (place(lr) - 0.3) ** 2, LINE, trials=80, method="random", seed=1, floor=3.0, progress=False,
+        lambda x, lr: x + (place(lr) - 0.3) ** 2, LINE, trials=80, method="random", seed=9, floor=3.0, progress=False,
         noisy=False, stop=GapBelow(1e-4) | GapBelow(0.05),
     )  # fmt: skip
     assert result.optimizer.task.probes == 0.2

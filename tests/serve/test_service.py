@@ -208,7 +208,7 @@ def test_what_is_known_is_what_the_file_says(web, tmp_path) -> None:
     optimizer = Optimizer.load(tmp_path / "copy.npz")
     assert web.get("/studies/m/best").json()["params"] == optimizer.recommend()
     assert web.get("/studies/m/certificate").json() == optimizer.certificate.to_json()
-    assert web.get("/studies/m/outlook").json()["words"] == f"{optimizer.outlook} {optimizer.certificate}"
+    assert web.get("/studies/m/outlook").json()["words"] == " ".join(rg.Result.of(optimizer).said)
     assert web.get("/studies").json() == ["m"]
     state = web.get("/studies/m/state").json()
     assert (state["done"], state["planned"], state["best"]) == (12, 12, optimizer.best.value)
