@@ -30,7 +30,7 @@ class Service:
     def start(self, *options: str, wait: bool = True) -> Service:
         line = [sys.executable, "-m", "regretless", "serve", "--storage", self.storage, "--port", str(self.port)]
         self.process = subprocess.Popen([*line, *self.options, *options], stderr=self.log, env=dict(os.environ))
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while wait and not self.answers():
             assert self.process.poll() is None, "the service ended"
             assert time.monotonic() < until, "the service did not begin"

@@ -115,8 +115,11 @@ def crowd_killed(folder: Path, clients: int, kills: int, *, method: str = "rando
         for thread in threads:
             thread.start()
         draws = random.Random(0)
-        for _ in range(kills):
-            time.sleep(draws.uniform(0.05, 1.0))
+        for kill in range(kills):
+            known, until = len(told), time.monotonic() + 30
+            while kill % 4 and len(told) < known + 5 and time.monotonic() < until:  # every fourth comes at the start
+                time.sleep(0.01)
+            time.sleep(draws.uniform(0.0, 0.5))
             service.kill()
             service.start()
         stop.set()

@@ -165,11 +165,29 @@ def tune_in_storage(
     )  # fmt: skip
     done = sum(t.state.is_finished() for t in found.get_trials(deepcopy=False))
     with tqdm(total=trials, initial=min(done, trials), disable=not progress, unit="trial", desc=settings.method) as bar:
+
+        def advance(_: int = 1) -> None:
+            if progress:
+                _show(bar, found)
+
         if workers == 1:
-            worker.work(found, bar.update)
+            worker.work(found, advance)
         else:
-            _work_in_processes(worker, found, str(storage), workers, bar.update)
+            _work_in_processes(worker, found, str(storage), workers, advance)
     return found
+
+
+def _show(bar: Any, study: Study) -> None:
+    """Brings a progress bar to what the study holds, the trials of other command lines included."""
+    ended = [t for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
+    values = [float(t.values[0]) for t in ended if t.values]
+    failed = len(ended) - len(values)
+    ways = directions_of(study)
+    best = (max if ways[0] == "maximize" else min)(values) if values and len(ways) == 1 else None
+    words = [] if best is None else [f"best seen {best:.6g}"]
+    words += [f"{failed} failed"] * bool(failed)
+    bar.set_postfix_str(", ".join(words), refresh=False)
+    bar.update(max(min(len(ended), bar.total) - bar.n, 0))
 
 
 def _check_space(space: Space, *, kept: bool) -> None:
