@@ -1,6 +1,7 @@
 """Every constant of the package says what it is: by the text below it, or by a remark beside or above it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,14 @@ def silent_constants(path: Path) -> list[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_every_constant_says_what_it_is(path: Path) -> None:
     assert silent_constants(path) == []
+
+
+def test_the_product_speaks_of_itself_in_the_present() -> None:
+    """Its history is in git: no page and no module tells what it was, or who found fault with it."""
+    history = re.compile(
+        r"\b(complaints?|attacked|mend(s|ed)?|formerly|former (rule|default|recommendation))\b", re.IGNORECASE
+    )
+    root = PACKAGE.parent
+    pages = [root / "README.md", root / "CHANGELOG.md", root / "CONTRIBUTING.md", *(root / "docs").rglob("*.md")]
+    found = [(path.name, hit[0]) for path in [*pages, *FILES] for hit in history.finditer(path.read_text())]
+    assert found == []
