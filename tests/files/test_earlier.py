@@ -181,6 +181,16 @@ def test_whole_numbers_are_learnt_as_they_are(best: int) -> None:
     assert opt.recommend()["n"] == best
 
 
+@pytest.mark.parametrize(("measured", "taken"), [(6, 5), (0, 1), (11, 13)])
+def test_a_number_between_steps_counts_as_the_nearest_one(measured: int, taken: int) -> None:
+    opt = rg.Optimizer(
+        {"n": rg.Int(-3, 17, step=4), "x": rg.Float(0.5, 3)}, method="gp-ei", direction="minimize", seed=0
+    )
+    opt.learn([({"n": n, "x": 1.0}, 2.0 + n) for n in (-3, 9, 17)])
+    opt.learn([({"n": measured, "x": 1.5}, -9.0)])
+    assert opt.recommend()["n"] == taken
+
+
 def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
     opt = rg.Optimizer(OLD, method="sobol", seed=0)
     pairs = [({"lr": 1e-2, "n": 5, "act": "gelu"}, 1.0), ({"lr": 3.0, "n": 5, "act": "relu"}, 1.0), ({"lr": 1e-2}, 1.0)]
