@@ -112,6 +112,22 @@ def by_ray(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
     return points
 
 
+def by_service(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
+    """The study of a service, opened anew for every second call."""
+    from regretless.serve.study import Study, begin
+
+    fresh: Any = begin(rg.Space(space), method=method, budget=TRIALS, seed=SEED, **OPTIONS)
+    for _ in range(TRIALS):
+        with Study(folder / "served", fresh) as study:
+            (trial,) = study.ask(client="c")
+            study.commit()
+        with Study(folder / "served") as study:
+            study.tell(trial.number, value(**trial.params))
+            study.commit()
+    with Study(folder / "served") as study:
+        return [t.params for t in study.optimizer.trials]
+
+
 ABSENT = "not set"
 """What a parameter of the estimator is where a setting does not have it."""
 
@@ -151,7 +167,7 @@ def by_scikit_learn(space: Any, method: str, folder: Path) -> list[dict[str, Any
     return list(search.cv_results_["params"])
 
 
-DOORS = [by_ask_and_tell, by_optuna, by_storage, by_ray, by_scikit_learn]
+DOORS = [by_ask_and_tell, by_optuna, by_storage, by_ray, by_scikit_learn, by_service]
 
 
 @pytest.mark.parametrize("method", ["auto", "turbo"])
