@@ -372,3 +372,13 @@ def test_long_chains_of_conditions_and_many_parameters_are_read_in_time() -> Non
     assert time.process_time() - began < 10.0
     with pytest.raises(ValueError, match=r"parameters \['a', 'b'\] depend on each other in a cycle"):
         Space({"a": rg.Int(0, 1, when={"b": 1}), "b": rg.Int(0, 1, when={"a": 1}), "c": rg.Int(0, 1, when={"a": 1})})
+
+
+def test_priors_are_checked_and_shown() -> None:
+    given = Choice(["u", "v", None], prior=[3, 0, 1])
+    assert given.prior == (3.0, 0.0, 1.0)
+    assert repr(given) == "Choice(['u', 'v', None], prior=(3.0, 0.0, 1.0))"
+    assert repr(Choice(["u", "v"])) == "Choice(['u', 'v'])"
+    for bad in ([1, 2], [1, -1, 3], [0, 0, 0], [1, math.nan, 1]):
+        with pytest.raises(ValueError, match="a weight of at least 0 for each label"):
+            Choice(["u", "v", None], prior=bad)
