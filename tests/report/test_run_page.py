@@ -128,7 +128,7 @@ def test_parameters_that_the_recommended_setting_lacks_are_named(absent: str, wo
     space = {
         "kind": rg.Choice(["a", "b"]),
         "x": rg.Float(2, 7),
-        **{n: rg.Float(0.1, 3, when={"kind": "b"}) for n in "pq"},
+        **{n: rg.Float(0.1, 3, when={"kind": "b"}) for n in absent},
     }
     optimizer = rg.Optimizer(space, method="random", direction="minimize", seed=1)
     for _ in range(12):

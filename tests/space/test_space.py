@@ -382,3 +382,9 @@ def test_priors_are_checked_and_shown() -> None:
     for bad in ([1, 2], [1, -1, 3], [0, 0, 0], [1, math.nan, 1]):
         with pytest.raises(ValueError, match="a weight of at least 0 for each label"):
             Choice(["u", "v", None], prior=bad)
+
+
+def test_a_step_must_fit_into_its_range() -> None:
+    assert Float(2, 3.5, step=1.5).step == 1.5
+    with pytest.raises(ValueError, match="step must be at most high - low"):
+        Float(2, 3.5, step=1.75)
