@@ -700,7 +700,8 @@ def test_certificate_and_recommendation_follow_the_study() -> None:
 
 def test_probes_of_a_study_count_whatever_became_of_them() -> None:
     """Completed probes are compared; failed, pruned and running ones may be better; enqueued trials are none."""
-    sampler = Sampler("random", seed=3, search_space={"x": Float(-3.7, 11.2)}, probes=0.5, floor=-4.0)
+    space = {"x": Float(-3.7, 11.2)}
+    sampler = Sampler("random", seed=3, search_space=space, probes=0.5, floor=-4.0, noisy=False)
     study = optuna.create_study(sampler=sampler)
     study.enqueue_trial({"x": 1.0})
     study.enqueue_trial({"x": 2.0})  # trial 1 would have been a probe
@@ -725,7 +726,7 @@ def test_probes_of_a_study_count_whatever_became_of_them() -> None:
     waiting = sampler.share(study, 0.05)
     assert (waiting.probes, waiting.undecided) == (10, 3)
     assert waiting.value == pytest.approx(most_better(10, 3, 0.05 / 16))
-    again = Sampler("random", seed=3, search_space={"x": Float(-3.7, 11.2)}, probes=0.5, floor=-4.0)
+    again = Sampler("random", seed=3, noisy=False, search_space={"x": Float(-3.7, 11.2)}, probes=0.5, floor=-4.0)
     assert again.share(study, 0.05) == waiting  # nothing lives outside the storage
     with pytest.raises(ValueError, match="cut short"):
         Sampler("random", probes=0.5, pruned="last")
