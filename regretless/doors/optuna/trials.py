@@ -97,12 +97,12 @@ def variances(trial: FrozenTrial, count: int) -> tuple[float, ...]:
     return tuple(map(_variance, found if isinstance(found, list) and len(found) == count else [None] * count))
 
 
-def told_variance(trial: FrozenTrial, count: int) -> float | tuple[float, ...] | None:
-    """What a trial tells of the noise of its values, as `Optimizer.tell` takes it."""
+def told_variance(trial: FrozenTrial, count: int) -> float | tuple[float | None, ...] | None:
+    """What a trial tells of the noise of its values, as `Optimizer.tell` takes it; of several objectives each may be
+    unknown."""
     found = (variance(trial),) if count == 1 else variances(trial, count)
-    if any(map(math.isnan, found)):
-        return None
-    return found[0] if count == 1 else found
+    known = tuple(None if math.isnan(var) else var for var in found)
+    return known[0] if count == 1 else known
 
 
 def _variance(found: Any) -> float:
