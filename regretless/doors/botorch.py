@@ -92,6 +92,12 @@ class SurrogateModel(Model):
     def num_outputs(self) -> int:
         return 1
 
+    def subset_output(self, idcs: list[int]) -> SurrogateModel:
+        """The model itself, of which the only output was asked for."""
+        if [i % 1 if -1 <= i < 1 else i for i in idcs] != [0]:
+            raise ValueError(f"this model has one output, 0, got {idcs!r}")
+        return self
+
     @property
     def batch_shape(self) -> torch.Size:
         """That of the values it was conditioned on."""
@@ -232,8 +238,8 @@ def _aligned(*tensors: Tensor, keep: int = 2) -> list[Tensor]:
 
 
 class Paths(BoTorchPath):
-    """Functions drawn from the posterior of a `SurrogateModel`, in the values' own units: ... x q x d to sample_shape x
-    ... x q."""
+    """Functions drawn from the posterior of a `SurrogateModel`, in the values' own units: batch x q x d to batch x q.
+    The batch of the points and the shape of the paths are broadcast, as by BoTorch's own paths."""
 
     def __init__(self, model: SurrogateModel, sample_shape: torch.Size) -> None:
         super().__init__()
@@ -252,11 +258,13 @@ class Paths(BoTorchPath):
     def forward(self, x: Tensor, **_: Any) -> Tensor:
         model, gp, n = self.model, self.model.gp, len(self._weights)
         x = x.to(torch.float64)
-        if len(self.sample_shape) and x.ndim > 2 and x.shape[: len(self.sample_shape)] == self.sample_shape:
-            X = x.reshape(n, -1, x.shape[-1])  # every path has points of its own
-        else:
-            X = x.reshape(1, -1, x.shape[-1]).expand(n, -1, -1)
-            x = x.expand(*self.sample_shape, *x.shape)
+        batch = np.broadcast_shapes(tuple(x.shape[:-2]), tuple(self.sample_shape))
+        x = x.expand(*batch, *x.shape[-2:])
+        left = len(batch) - len(self.sample_shape)
+        of_paths = [left + i for i, size in enumerate(self.sample_shape) if size > 1]
+        others = [i for i in range(len(batch)) if i not in of_paths]
+        x = x.permute(*of_paths, *others, -2, -1)  # the points of each path lie together
+        X = x.reshape(n, -1, x.shape[-1])
         Z = model._embedded(X)
         phase = Z @ self._omega.transpose(-1, -2)
         values = (phase.cos() @ self._a[..., None] + phase.sin() @ self._b[..., None])[..., 0]
@@ -264,7 +272,9 @@ class Paths(BoTorchPath):
         values = values + self._c[:, None] + (U @ self._h[..., None])[..., 0] + ((U @ self._M) * U).sum(-1)
         told = (model._kernel(Z, model._Z) @ self._weights[..., None])[..., 0]
         standard = gp.mean + math.sqrt(gp.signal) * values + told
-        return (gp.offset + gp.scale * standard).reshape(x.shape[:-1])
+        found = (gp.offset + gp.scale * standard).reshape(x.shape[:-1])
+        back = np.argsort([*of_paths, *others]).tolist()
+        return found.permute(*back, len(batch))
 
     def set_ensemble_as_batch(self, ensemble_as_batch: bool) -> None:
         """A model is no ensemble: nothing to do."""

@@ -296,3 +296,38 @@ def test_an_acquisition_drives_the_optimizer(acquisition: Any) -> None:
     assert optimizer.best.params["kind"] == "a"
     assert optimizer.best.value is not None
     assert optimizer.best.value > -0.5
+
+
+@pytest.mark.parametrize("paths", [[], [3], [3, 1], [2, 3]])
+@pytest.mark.parametrize("batch", [[5], [7, 1, 5], [3, 1], [7, 3, 4], [2, 3, 4]])
+def test_paths_broadcast_as_those_of_botorch(paths: list[int], batch: list[int]) -> None:
+    from botorch.models import SingleTaskGP
+
+    opt = Optimizer({"x": Float(-5.0, 10.0), "y": Float(1.0, 9.0)}, method="gp-ei", seed=0)
+    for _ in range(8):
+        trial = opt.ask()
+        opt.tell(trial, trial.params["x"] ** 2)
+    theirs = SingleTaskGP(torch.rand(8, 2, dtype=torch.float64), torch.rand(8, 1, dtype=torch.float64))
+    x = torch.rand(*batch, 2, dtype=torch.float64)
+    try:
+        expected = draw_matheron_paths(theirs, sample_shape=torch.Size(paths))(x).shape
+    except RuntimeError:
+        expected = None
+    drawn = draw_matheron_paths(SurrogateModel.of(opt), sample_shape=torch.Size(paths))
+    if expected is None:
+        with pytest.raises(ValueError, match="broadcast"):
+            drawn(x)
+        return
+    found = drawn(x)
+    assert found.shape == expected
+    alone = x.reshape(-1, 2)[-1:]  # the last point, for all paths: its values stand at the end of each path's
+    assert torch.allclose(found[..., -1].reshape(-1)[-1], drawn(alone)[..., -1].reshape(-1)[-1])
+
+
+def test_a_model_is_its_only_output() -> None:
+    opt = Optimizer({"x": Float(-5.0, 10.0)}, seed=0)
+    opt.tell(opt.ask(), 1.0)
+    model = SurrogateModel.of(opt)
+    assert model.subset_output([0]) is model.subset_output([-1]) is model
+    with pytest.raises(ValueError, match="one output, 0"):
+        model.subset_output([1])
