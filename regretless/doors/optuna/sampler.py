@@ -196,8 +196,9 @@ class Sampler(BaseSampler):
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         self._check_objectives(study)
         study = whole_study(study)
-        lines = presence_in(study).look(study._storage)  # before the trials: what a line lets go of has ended by then
-        return self.propose(study, trial, searchable(search_space), study.get_trials(deepcopy=False), lines)
+        with self._lock:  # another thread's trial that begins and ends between the look and the proposal goes unseen
+            lines = presence_in(study).look(study._storage)  # before the trials: what a line lets go of has ended
+            return self.propose(study, trial, searchable(search_space), study.get_trials(deepcopy=False), lines)
 
     def propose(
         self,
