@@ -247,7 +247,7 @@ def charts(records: list[Record], published: dict[str, np.ndarray]) -> list[tupl
         curves = []
         for label, group in _by_label(records, name).items():
             n = min(len(r.value) for r in group)
-            if n <= SAMPLES and not label.endswith(MATERN):
+            if n <= SAMPLES and not label.endswith((MATERN, "unknown", "GP-PI", "GP-EI")):
                 curves.append(
                     curve(
                         label,
@@ -255,7 +255,7 @@ def charts(records: list[Record], published: dict[str, np.ndarray]) -> list[tupl
                         np.array([np.cumsum(r.cpu)[:n] for r in group]),
                     )
                 )
-            if published and label in THEIRS:
+            if published and label in (PRINTED, *CLAIMED):
                 regret, seconds = (
                     published[f"{problem}__{THEIRS[label]}__{what}"][:, :SAMPLES] for what in ("regret", "seconds")
                 )

@@ -73,7 +73,7 @@ def rows() -> list[dict[str, Any]]:
                 variants = VARIANTS if dim == DIMS[-1] else {FIRST: PLAIN}
                 gaps = {label: oracle_gap(problem, start, seed, **of) for label, of in variants.items()}
                 gaps["random"] = random_gap(problem, start, seed)
-                made = {label: float(f"{gap:.6g}") for label, gap in gaps.items()}
+                made = {label: float(f"{gap:.4g}") for label, gap in gaps.items()}
                 found.append({"function": name, "dim": dim, "seed": seed, "gaps": made})
     return found
 

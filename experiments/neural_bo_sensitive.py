@@ -119,7 +119,7 @@ def from_images(options: argparse.Namespace, seeds: range, budget: int) -> list[
 
 
 def detection(
-    records: list[Record], images: list[dict[str, Any]], models: int
+    records: list[Record], picked: list[dict[str, Any]], models: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], float, float]:
     """Detection rates after 1, 2, ... samples by method and of each sample alone, the sd of the tampering, and the
     accuracy before it."""
@@ -131,7 +131,7 @@ def detection(
         for methods in grouped(records).values()
         for label, runs in methods.items()
     }
-    for image in images:
+    for image in picked:
         chosen[image["label"]] = np.vstack([chosen.get(image["label"], np.empty((0, SMALL**2))), image["image"]])
     rates, alone = {}, {}
     for label, X in chosen.items():

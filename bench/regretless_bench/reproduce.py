@@ -50,7 +50,7 @@ class Figure:
 
 
 FIGURES: tuple[Figure, ...] = (
-    Figure("go-ucb", "fig2", "three synthetic functions in 20 dimensions", "go_ucb_fig2.py", minutes=(5, 10)),
+    Figure("go-ucb", "fig2", "three synthetic functions in 20 dimensions", "go_ucb_fig2.py", minutes=(12, 17)),
     Figure(
         "go-ucb",
         "fig3",
@@ -77,7 +77,7 @@ FIGURES: tuple[Figure, ...] = (
         "fig4ab",
         "average regret on Branin and Rosenbrock",
         "gp_threds_fig4.py",
-        minutes=(1.5, 5),
+        minutes=(4, 8),
         also=("fig4b", "fig4d"),
     ),
     Figure(
