@@ -9,6 +9,7 @@ print(study.best()["params"])
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -67,7 +68,7 @@ class RemoteStudy:
             except urllib.error.HTTPError as error:
                 if error.code not in (429, 503):
                     raise ServiceError(json.load(error).get("detail", str(error))) from None
-            except OSError as error:  # it is away; another one may take over
+            except (OSError, http.client.HTTPException) as error:  # it is away, or went in the middle of its answer
                 if time.monotonic() > deadline:
                     raise ServiceError(f"{self.url} does not answer: {error}") from None
             time.sleep(0.1)
