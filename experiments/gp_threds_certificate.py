@@ -24,6 +24,7 @@ import numpy as np
 from regretless.basics.statefile import write_whole
 from regretless.methods.gp_threds.default import GPThreDS
 from regretless.models.grid.posterior import correlation
+from regretless.testing import Loop
 
 LENGTHSCALE, NOISE, CENTRES, DELTA = 0.2, 0.1, 12, 0.05
 FIRST_SEED = 100
@@ -37,15 +38,16 @@ def study(seed: int, T: int) -> dict[str, Any]:
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 401)] * 2), axis=-1).reshape(-1, 2)
     best = float((correlation("se", grid, Z, LENGTHSCALE) @ w).max())
     method = GPThreDS(2, seed=seed, budget=T, norm_bound=1.0, lengthscale=LENGTHSCALE, noise_sd=NOISE)
+    loop = Loop(method)
     epoch, inside, widths, regret = 0, [], [], 0.0
     for t in range(T):
-        X = method.ask()
+        X = loop.ask()
         value = float((correlation("se", X, Z, LENGTHSCALE) @ w)[0])
         regret += best - value
-        method.tell(X, value + NOISE * rng.standard_normal())
-        if method.tree.epoch > epoch or t == T - 1:
-            epoch = method.tree.epoch
-            certificate = method.certificate(DELTA)
+        loop.tell(X, value + NOISE * rng.standard_normal())
+        now = method.tree(loop.history).epoch
+        if now > epoch or t == T - 1:
+            epoch, certificate = now, loop.certificate(DELTA)
             inside.append(bool(certificate.lower <= best <= certificate.upper))
             widths.append(certificate.upper - certificate.lower)
     return {

@@ -46,6 +46,7 @@ from regretless.classics import CLASSICS
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
 from regretless.report.page import Band, Curve, curves_chart
+from regretless.testing import Loop
 
 F_STAR, NOISE, T = 0.99, 0.01, 50
 MOMENTUM = 0.9
@@ -201,18 +202,18 @@ def study(label: str, seed: int, size: Size, folder: str | None, device: str, ou
     clock = time.process_time()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="GP-ThreDS in 5 dimensions")  # this is the paper's setting
-        method = RECIPES[label.removesuffix(OWN_START)].build(5, seed=seed, budget=T)
+        loop = Loop(RECIPES[label.removesuffix(OWN_START)].build(5, seed=seed, budget=T))
     found, seconds = [], []
     for step in range(T):
         begin = time.process_time()
-        X = method.ask() if step or label.endswith(OWN_START) else np.array([START])
+        X = loop.ask() if step or label.endswith(OWN_START) else np.array([START])
         asked = time.process_time() - begin
         value, training = cached(X[0], size, folder, device, out / "cache")
         begin = time.process_time()
-        method.tell(X, value + NOISE * float(keyed_generator(seed, step, stream=NOISES).standard_normal()))
+        loop.tell(X, value + NOISE * float(keyed_generator(seed, step, stream=NOISES).standard_normal()))
         found.append(value)
         seconds.append(asked + training + time.process_time() - begin)
-    best = method.recommend()
+    best = loop.recommend()
     end, _ = cached(best, size, folder, device, out / "cache")
     record = {
         "label": label,

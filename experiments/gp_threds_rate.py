@@ -33,6 +33,7 @@ from regretless.methods import METHODS
 from regretless.methods.gp_threds.default import POINTS_PER_AXIS
 from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import correlation, product_grid
+from regretless.testing import Loop
 
 LENGTHSCALE, NOISE_SD, CENTRES, NORM = 0.2, 0.1, 12, 4.0
 SETTINGS: dict[str, tuple[KernelKind, int]] = {
@@ -72,17 +73,18 @@ def study(setting: str, label: str, seed: int, ts: tuple[int, ...]) -> dict[str,
     w *= NORM / math.sqrt(w @ correlation(kernel, Z, Z, LENGTHSCALE) @ w)
     grid = product_grid([np.linspace(0, 1, FINE[dim])] * dim)
     best = float((correlation(kernel, grid, Z, LENGTHSCALE) @ w).max())
-    method = recipes(kernel)[label].build(dim, seed=seed, budget=ts[-1])
+    loop = Loop(recipes(kernel)[label].build(dim, seed=seed, budget=ts[-1]))
     noise = NOISE_SD * rng.standard_normal(ts[-1])
     regret, found, clock = 0.0, [], time.process_time()
     for t in range(ts[-1]):
-        X = method.ask()
+        X = loop.ask()
         value = float((correlation(kernel, X, Z, LENGTHSCALE) @ w)[0])
         regret += best - value
-        method.tell(X, value + noise[t])
+        loop.tell(X, value + noise[t])
         if t + 1 in ts:
             found.append(regret)
-    norm = method.widths.norm if hasattr(method, "widths") else None
+    run = getattr(loop.method, "run", None)
+    norm = run.widths.norm if hasattr(run, "widths") else None
     record = {"setting": setting, "label": label, "seed": seed, "T": list(ts), "regret": found, "f*": best, "B": norm}
     return {**record, "seconds": time.process_time() - clock}
 

@@ -30,13 +30,16 @@ from typing import Any
 import numpy as np
 from regretless_bench.methods import RIVALS
 from regretless_bench.methods.tangent_region.default import TangentRegion
+from regretless_bench.peers import PEERS
 from regretless_bench.problems import make_problem, mechanistic
 
 import regretless as rg
+from regretless.classics import CLASSICS
 from regretless.method import Recipe
 from regretless.methods import METHODS
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space.parameters import Array
+from regretless.testing import Loop
 
 SHIFT = 0.6  # optima lie within this share of the half-width around the centre, as in the other studies
 LEAST_GAP = 1e-8  # gaps below it count as it
@@ -192,6 +195,7 @@ NETS = {
     **named(10, "powers", "turned-ellipsoid", "three-directions"),
     "hartmann6": ("hartmann6", {}),
 }
+TENS = {name: how for name, how in NETS.items() if name.endswith("-10")}
 PLANE = {
     **named(2, "ackley", "levy", "rosenbrock", "rastrigin", "michalewicz", "griewank", "alpine", "salomon", "powers"),
     "branin": ("branin", {}),
@@ -246,6 +250,11 @@ REPORT = {
         },
         noise_share=NET_NOISE,
     ),
+    "neural-bo, noisy": Study(
+        TENS, 150,
+        {"neural-bo": rg.NeuralBO, "random": CLASSICS["random"], "optuna-tpe": PEERS["optuna-tpe"]},
+        noise_share=0.1, seeds=3,
+    ),
     "gp-threds": Study(
         PLANE, 1000,
         {"cells are dropped": rg.GPThreDS, "the whole grid (igp-ucb)": RIVALS["igp-ucb"]},
@@ -299,13 +308,13 @@ def run_one(stage: str, study: str, function: str, seed: int, label: str) -> dic
     if recipe.name == "go-ucb":
         recipe = recipe(**s.models[function])
     space: Any = make_problem(name, seed=seed, **options).space if s.models else f.dim
-    method = recipe.build(space, seed=seed, budget=s.budget)
+    loop = Loop(recipe.build(space, seed=seed, budget=s.budget))
     noise = np.random.default_rng([seed, 7])
     start, truth = time.process_time(), []
     for _ in range(s.budget):
-        x = method.ask()
+        x = loop.ask()
         value = float(f.true(x)[0])
-        method.tell(x, [-(value + f.noise_sd * float(noise.standard_normal()))])
+        loop.tell(x, [-(value + f.noise_sd * float(noise.standard_normal()))])
         truth.append(value - f.optimum)
     seconds = time.process_time() - start
     regret = np.array(truth)

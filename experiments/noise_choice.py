@@ -32,6 +32,7 @@ from scipy.optimize import minimize
 from regretless.auto import find_recipe
 from regretless.models.gp.sobol import sobol_points
 from regretless.space.parameters import Array
+from regretless.testing import Loop
 
 Rows: TypeAlias = Callable[[Array], Array]
 Case: TypeAlias = tuple[str, int, int, int, str]
@@ -224,13 +225,13 @@ def run_case(out: Path, deadline: float, case: Case, progress: Progress) -> None
     sd, budget, seed = level / 100 * float(high - low), PER_DIMENSION * dim, 100 * instance
     noise = np.random.default_rng([seed, 7, dim, level, zlib.crc32(family.encode())]).standard_normal(budget)
     named = method_named(name)
-    method = (find_recipe(named) if isinstance(named, str) else named).build(dim, seed=seed, budget=budget)
+    loop = Loop((find_recipe(named) if isinstance(named, str) else named).build(dim, seed=seed, budget=budget))
     true, begin = np.empty(budget), time.process_time()
     for k in range(budget):
-        x = method.ask()
+        x = loop.ask()
         true[k] = f(x)[0]
-        method.tell(x, [-(true[k] + sd * noise[k])])
-    x = np.atleast_2d(method.recommend())
+        loop.tell(x, [-(true[k] + sd * noise[k])])
+    x = np.atleast_2d(loop.recommend())
     ms = 1000 * (time.process_time() - begin) / budget
     losses = {"best": true.min(), "luckiest": true[np.argmin(true + sd * noise)], "recommended": f(x)[0],
               "late": np.median(true[-budget // 5 :])}  # fmt: skip

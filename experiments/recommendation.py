@@ -31,6 +31,7 @@ from regretless.models.gp.posterior import GP
 from regretless.models.gp.surrogate import Surrogate
 from regretless.optimizer import Optimizer
 from regretless.space import Cube
+from regretless.testing import Loop
 
 CHECKPOINTS = (8, 20)
 """Evaluations per dimension at which the settings are compared."""
@@ -172,7 +173,7 @@ def stored_run(out: Path, method: str, name: str, noise: float, seed: int, dim: 
         trial = opt.ask()
         values.append(true(trial.params))
         opt.tell(trial, values[-1] + noise * iqr * rng.standard_normal())
-    run = Run(opt.method.X, opt.method.y, -np.array(values), iqr)
+    run = Run(opt.history.X, opt.history.y, -np.array(values), iqr)
     np.savez_compressed(path, **run._asdict())
     return run
 
@@ -200,9 +201,9 @@ Rule = Callable[[np.ndarray, np.ndarray, GP], int]
 
 def shipped(X: np.ndarray, y: np.ndarray, gp: GP) -> int:
     """What `auto` recommends."""
-    method = AUTO.build(Cube.box(X.shape[1]), seed=0, budget=CHECKPOINTS[-1] * X.shape[1])
-    method.tell(X, y)
-    return int(np.flatnonzero((method.recommend() == X).all(axis=1))[0])
+    loop = Loop(AUTO.build(Cube.box(X.shape[1]), seed=0, budget=CHECKPOINTS[-1] * X.shape[1]))
+    loop.tell(X, y)
+    return int(np.flatnonzero((loop.recommend() == X).all(axis=1))[0])
 
 
 def best_tenth(X: np.ndarray, y: np.ndarray, gp: GP) -> int:

@@ -157,7 +157,7 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
         evaluations = min(line.evaluations for line in lines)
         checks, ours = (neural_bo_fig1.claimed(cases, label, evaluations, gap) for label in labels)
         good = neural_bo_fig1.claimed(cases, labels[0], evaluations, gap, neural_bo_fig1.GOOD)
-        beside = neural_bo_fig1.authors_tables(cases, gap)
+        beside = [neural_bo_fig1.one_by_one(cases, gap), *neural_bo_fig1.authors_tables(cases, gap)]
         beside += [checks_table(neural_bo_fig1.beside(cases, gap), "beside the claim: shifted functions")]
         beside += [table for table in old.tables if table.title == neural_bo_fig1.ONE_BY_ONE]
         prefix, tail = "", "".join(old.sentence.partition(neural_bo_fig1.TABLE_2)[1:])
