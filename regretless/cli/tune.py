@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +53,8 @@ Examples:
 """The end of `regretless tune --help`."""
 
 
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+"""A share or a probability, neither 0 nor 1."""
 PROGRAM_OPTIONS = (
     click.option("--shell", is_flag=True, help="Let a shell read the command, for pipes and redirections."),
     click.option("--measure", metavar="WHAT", help=f"What the command's value is: {MEASURES}; last when not given."),
@@ -95,13 +99,20 @@ def program_options(command: Any) -> Any:
 @click.option("--earlier", help="Earlier evaluations: a checkpoint, a CSV or an Optuna storage.")
 @click.option(
     "--until-share",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=SHARE,
     help="Stop once at most this share of the space is proven to be better.",
 )
 @click.option("--until-value", type=float, help="Stop once a value is at least this good.")
 @click.option("--until-stalled", type=COUNT, help="Stop after so many trials without an improvement.")
 @click.option("--until-seconds", type=POSITIVE, help="Stop after so many seconds, those of earlier sessions included.")
 @click.option("--until-cost", type=POSITIVE, help="Stop once the costs that are told come to this.")
+@click.option("--until-gain", type=POSITIVE, help="Stop once 20 more trials gain less than this, with a chance of 0.9.")
+@click.option("--until-noise", is_flag=True, help="The same with the measurement error of the values.")
+@click.option("--in-trials", type=COUNT, help="How many more trials these two look ahead, in place of 20.")
+@click.option("--chance", type=SHARE, help="How sure they must be, in place of 0.9.")
+@click.option("--per-unit", type=POSITIVE, help="What it is worth that the value is better by one.")
+@click.option("--per-trial", type=POSITIVE, help="What a trial costs: stop once trials cost more than they bring.")
+@click.option("--per-hour", type=POSITIVE, help="The same by what an hour of evaluations costs.")
 @click.option("--floor", type=float, help="A value that no setting can fall below, known beforehand.")
 @click.option("--ceiling", type=float, help="A value that no setting can exceed, with --maximize.")
 @click.option("--noise-bound", type=POSITIVE, help="How far noise can carry a value from the truth at most.")
@@ -139,10 +150,10 @@ def tune(objective: str, maximize: bool, report: str | None, as_json: bool, **op
             options["repeat"], of_programs["repeat"] = of_programs["repeat"], 1
         function = objective_of(objective, space, of_programs, list(several or ()))
     options["objectives"] = several
-    until = {name.removeprefix("until_"): options.pop(name) for name in list(options) if name.startswith("until_")}
+    until = {name: options.pop(name) for name in list(options) if name.startswith("until_") or name in OF_RULES}
     kept = options["storage"] or options["checkpoint"]
     with ended_by_signals(function) if isinstance(function, Program) else traced(objective):
-        result, interrupted = run(function, space, maximize, {**options, "stop": stop_rule(**until)})
+        result, interrupted = run(function, space, maximize, {**options, "stop": stop_rule(until)})
     tell_user(result, options["storage"], report, as_json)
     if interrupted:
         if kept:
@@ -246,18 +257,21 @@ def tuned_in_storage(
     return exporter.result_of_study(tuned), interrupted
 
 
-def stop_rule(
-    gap: float | None,
-    share: float | None,
-    value: float | None,
-    stalled: int | None,
-    seconds: float | None = None,
-    cost: float | None = None,
-) -> Any:
-    """The rule that the --until options ask for: --until-gap and --until-share together, either of the others."""
-    from regretless import GapBelow, StopWhen
+OF_RULES = ("in_trials", "chance", "per_unit", "per_trial", "per_hour")
+"""The options of stop rules whose names do not begin with --until."""
 
-    proven = GapBelow(gap, share=share) if gap is not None or share is not None else None
-    asked = {"target": value, "no_improvement": stalled, "seconds": seconds, "cost": cost}
-    plain = StopWhen(**asked) if any(limit is not None for limit in asked.values()) else None  # type: ignore[arg-type]
-    return proven | plain if proven is not None and plain is not None else proven or plain
+
+def stop_rule(given: Mapping[str, Any]) -> Any:
+    """The rule that the options ask for: --until-gap and --until-share together, or any of the others."""
+    from regretless import GapBelow, StopWhen, Worth
+
+    asked = {name.removeprefix("until_"): value for name, value in given.items() if value is not None}
+    asked = {name: value for name, value in asked.items() if value is not False}
+    proven = {name: asked.pop(name) for name in ("gap", "share") if name in asked}
+    worth = {name: asked.pop(name) for name in OF_RULES[2:] if name in asked}
+    words = {"value": "target", "stalled": "no_improvement", "gain": "gain_below", "noise": "below_noise"}
+    plain = {words.get(name, name): value for name, value in asked.items()}
+    if worth and ("per_unit" not in worth or len(worth) != 2):  # a worth and one price
+        raise click.UsageError("--per-unit, what a value better by one is worth, goes with --per-trial or --per-hour")
+    rules = [rule(**options) for rule, options in ((GapBelow, proven), (StopWhen, plain), (Worth, worth)) if options]
+    return functools.reduce(operator.or_, rules) if rules else None

@@ -120,7 +120,8 @@ def on_bounds(run: Known) -> list[Advice]:
                 found.append(
                     Advice(
                         "bound",
-                        f"{name} = {value} is the {word} value it may take, and {expects}: widen it.",
+                        f"{name} = {value} is the {word} value it may take, and {expects}: widen it "
+                        f"if {'larger' if side else 'smaller'} values make sense.",
                         (name,),
                     )
                 )
@@ -206,22 +207,23 @@ def noise(run: Known) -> list[Advice]:
     """Values of one setting that differ."""
     if not run.estimates.noisy or run.told:
         return []
-    squares, spare = 0.0, 0
+    squares, spare, widest = 0.0, 0, 0.0
     for rows in _groups(run):
         own = run.estimates.y[rows]
         squares, spare = squares + float(((own - own.mean()) ** 2).sum()), spare + len(rows) - 1
+        widest = max(widest, float(np.ptp(own)))
     if not squares:
         return []
     sd = math.sqrt(squares / spare)
     # 0.1, 5: how small, as a share of the spread of the values, the error of a mean should be, and the most repetitions
     # that are advised
-    size = shown(run.estimates.unit * sd)
+    apart = shown(run.estimates.unit * widest)
     k = int(np.clip(math.ceil((sd / (0.1 * run.estimates.bend[1])) ** 2), 2, 5))
     return [
         Advice(
             "noise",
-            f"The same setting gave values that differ (standard deviation about {size}): evaluate each setting "
-            f"{k} times (repeat={k}), or the best ones again before you choose.",
+            f"The same setting gave values that are {apart} apart: evaluate each setting {k} times (repeat={k}), or "
+            "the best ones again before you choose.",
         )
     ]
 

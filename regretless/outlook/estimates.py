@@ -110,7 +110,7 @@ class Comparison:
         if self.gain.exact:
             by = abs(self.gain.mean)
             same = f"{self.a} and {self.b} are equally good"
-            return f"{better} is better than {worse} by {by:.6g}" if by > 0 else same
+            return f"{better} is better than {worse} by {by:.6g}, as evaluated" if by > 0 else same
         most = with_error(max(abs(low), abs(high)), max(abs(low), abs(high)))
         says = f"{better} is better than {worse} with probability {certainly(chance)}"
         if not self.told_apart:
@@ -151,6 +151,8 @@ class Rivals(Sequence[Rival]):
     found: tuple[Rival, ...]
     cost: float | None = None
     """What the recommended setting costs, as for `Rival.cost`."""
+    timed: bool = False
+    """Whether costs are seconds that trials took."""
 
     def __len__(self) -> int:
         return len(self.found)
@@ -178,7 +180,11 @@ class Rivals(Sequence[Rival]):
         cheapest = self.cheapest
         cheap = ""
         if cheapest is not None and cheapest.cost is not None and self.cost is not None:
-            cheap = f" The cheapest is trial {cheapest.numbers[0]}, at {cheapest.cost:.3g} instead of {self.cost:.3g}."
+            word, unit = ("quickest", " seconds") if self.timed else ("cheapest", "")
+            costs = f"{cheapest.cost:.3g} instead of {self.cost:.3g}{unit}"
+            cheap = f" The {word} is trial {cheapest.numbers[0]}, at {costs}."
+        if all(rival.prediction.exact for rival in self.found):
+            return f"{which} {'has' if one else 'have'} the same value as the recommended one.{cheap}"
         return f"{which} cannot be told apart from the recommended one.{cheap}"
 
 
@@ -382,12 +388,15 @@ class Candidate:
     cost: float | None
 
 
-def rivals_of(estimates: Estimates, recommended: Array, candidates: Sequence[Candidate]) -> Rivals:
-    """Those of the candidates that are better than the recommended setting (d) with a probability above 1 - SURE."""
+def rivals_of(
+    estimates: Estimates, recommended: Array, candidates: Sequence[Candidate], *, timed: bool = False
+) -> Rivals:
+    """Those of the candidates that are better than the recommended setting (d) with a probability above 1 - SURE;
+    `timed`: their costs are seconds."""
     own = next((c.cost for c in candidates if np.array_equal(c.unit, recommended)), None)
     others = [c for c in candidates if not np.array_equal(c.unit, recommended)]
     if not others:
-        return Rivals((), own)
+        return Rivals((), own, timed)
     X = np.array([c.unit for c in others])
     level = estimates.gp.mean_at(X) if estimates.noisy else np.array([estimates.known(x).mean() for x in X])
     # 200: settings that may be rivals, the best by their means
@@ -401,7 +410,7 @@ def rivals_of(estimates: Estimates, recommended: Array, candidates: Sequence[Can
         for c, chance, first in zip((others[i] for i in kept), better, best[1:], strict=True)
         if chance > 1.0 - SURE
     ]
-    return Rivals(tuple(sorted(found, key=lambda rival: (-rival.best, -rival.chance, rival.numbers))), own)
+    return Rivals(tuple(sorted(found, key=lambda rival: (-rival.best, -rival.chance, rival.numbers))), own, timed)
 
 
 # ---------------------------------------------------------------- words

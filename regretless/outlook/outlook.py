@@ -177,12 +177,13 @@ class _Moment:
 
     @property
     def noise(self) -> float | None:
-        """The standard deviation of the noise in one value: as told, else as the model fits it."""
-        told = self.seen.yvar[~np.isnan(self.seen.yvar)]
+        """The standard deviation of the noise in one value: as the model fits it, or the median of those told. Poor
+        settings often have larger errors, and a mean would speak of those."""
+        told = self.seen.yvar[self.seen.yvar > 0]
         if not self.seen.noisy or (self.gp is None and not len(told)):
             return None
         if len(told) or self.gp is None:
-            return math.sqrt(float(told.mean()))
+            return math.sqrt(float(np.median(told)))
         return self.gp.scale * math.sqrt(float(self.gp.factor.noise[: self.gp.n].mean()) * self.gp.signal)
 
     def forecasts(self, horizons: Sequence[int], tail: float, task: Task | None = None) -> dict[int, Forecast]:

@@ -66,7 +66,8 @@ def rivals(within: Any) -> Rivals:
         if trial.feasible:
             cheap.setdefault(run.space.encode(trial.given).tobytes(), []).append(trial)
     candidates = [_candidate(run, np.frombuffer(key), found) for key, found in cheap.items()]
-    return rivals_of(_estimates(run), run.space.encode(run.recommend()), candidates)
+    timed = run.task.cost == "seconds" or all(trial.cost is None for trial in run.trials)
+    return rivals_of(_estimates(run), run.space.encode(run.recommend()), candidates, timed=timed)
 
 
 def optimizer_of(run: Any) -> Optimizer:

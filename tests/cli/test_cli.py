@@ -104,6 +104,14 @@ def test_tune_stops_by_what_is_asked_and_says_what_is_proven(files) -> None:
     assert "stopped after 40 evaluations: With probability 0.95 at most 38 % of the search space" in share.output
     assert "the target 1.5 was reached" in call(*tune, "--until-value", "1.5").output
     assert "improved nothing" in call(*tune, "--until-stalled", "3").output
+    assert "gain 4 or more with a chance of only" in call(*tune, "--until-gain", "4", "--chance", "0.8").output
+    noise = call(*tune, "--exact", "--until-noise", "--in-trials", "5")
+    assert "the values show no measurement error yet" in noise.output
+    assert "no other number of them pays" in call(*tune, "--per-unit", "0.1", "--per-trial", "5").output
+    for words in (["--per-unit", "3"], ["--per-hour", "3"], ["--per-unit", "3", "--per-trial", "1", "--per-hour", "1"]):
+        refused = call(*tune, *words)
+        assert (refused.exit_code, "goes with --per-trial or --per-hour" in refused.output) == (2, True)
+    assert "the target 0 was reached" in call(*tune, "--until-value", "0", "--maximize").output
     assert "12 independent uniform probes" in call(*tune, "--probes", "0.2").output
     wrong = call(*tune, "--maximize", "--floor", "0")
     assert wrong.exit_code == 2

@@ -205,6 +205,14 @@ def test_noise_is_named_and_luck_is_no_gain() -> None:
     assert opt.outlook.value > lucky + 0.3  # the model's mean there, not the luckiest value
 
 
+def test_the_measurement_error_is_not_that_of_poor_settings() -> None:
+    opt = Optimizer({"x": rg.Float(-3, 17)}, "sobol", seed=0)
+    for _ in range(20):
+        trial = opt.ask()
+        opt.tell(trial, trial.params["x"], var=0.01 if trial.params["x"] < 10 else 400.0)
+    assert opt.outlook.noise == pytest.approx(0.1)
+
+
 def test_features_have_no_units_and_change_with_the_horizon_alone() -> None:
     opt = run(24)
     cube = opt.method.cube

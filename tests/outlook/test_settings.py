@@ -159,6 +159,9 @@ def test_without_noise_only_equals_are_rivals() -> None:
     same = {t.number for t in result.trials if t.value == result.value and t.params != result.params}
     assert {number for rival in result.rivals for number in rival.numbers} == same
     assert len(same) >= 1
+    assert "the same value as the recommended one" in str(result.rivals)
+    first, second = (next(t.number for t in result.trials if t.value == v) for v in (result.value, result.value + 1))
+    assert str(rg.compare(second, first, within=result)).endswith("by 1, as evaluated")
     one = rg.minimize(bowl, SPACE, trials=20, seed=0, progress=False)
     assert len(one.rivals) == 0
     assert "No other setting" in str(one.rivals)
@@ -183,8 +186,18 @@ def test_the_cheapest_is_named_where_it_is_clearly_cheaper() -> None:
     near, far = (Rival((i,), {}, prediction, 0.4, 0.2, cost) for i, cost in ((3, 9.0), (5, 2.5)))
     assert Rivals((near, far), 10.0).cheapest is far
     assert "The cheapest is trial 5, at 2.5 instead of 10." in str(Rivals((near, far), 10.0))
+    assert "The quickest is trial 5, at 2.5 instead of 10 seconds." in str(Rivals((near, far), 10.0, timed=True))
     assert Rivals((near,), 10.0).cheapest is None
     assert Rivals((near,), None).cheapest is None
+
+
+def test_durations_are_named_as_seconds_and_costs_as_costs() -> None:
+    assert rg.Result.of(run(0.4)).rivals.timed
+    opt = rg.Optimizer(SPACE, seed=0)
+    for _ in range(8):
+        trial = opt.ask()
+        opt.tell(trial, 1.0, cost=2.0, seconds=1.0)
+    assert not rg.Result.of(opt).rivals.timed
 
 
 def test_studies_of_other_samplers_are_asked_too() -> None:

@@ -139,7 +139,7 @@ def test_print_leads_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None
     """The setting and its value, then the outlook, settings that are as good, advice, and what is certified last."""
     result = rg.minimize(Noisy(0.3), SPACE, trials=30, seed=0)
     text = str(result)
-    order = ["best value seen", "20 more trials", "cannot be told apart", "The same setting gave values that differ"]
+    order = ["best value seen", "20 more trials", "cannot be told apart", "The same setting gave values that are"]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     assert "because the values are noisy; measured there" in text
