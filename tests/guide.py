@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 NOTEBOOKS = Path(__file__).parent.parent / "examples" / "notebooks"
 ELSEWHERE = {
@@ -59,8 +60,9 @@ def run(path: Path, folder: Path) -> Iterator[tuple[Block, str]]:
     """Runs a page inside the folder; yields each block that prints, with what it printed."""
     module = types.ModuleType("page")
     sys.modules["page"] = module
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    with contextlib.chdir(folder), warnings.catch_warnings():
+    path_of_programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = patch.dict(os.environ, PATH=path_of_programs)  # also where the virtual environment is not activated
+    with contextlib.chdir(folder), warnings.catch_warnings(), environment:
         warnings.simplefilter("ignore")  # a page may show what is warned of
         for block in blocks(path.read_text()):
             if block.title:
@@ -71,7 +73,7 @@ def run(path: Path, folder: Path) -> Iterator[tuple[Block, str]]:
                     exec(compile(block.code, str(path), "exec"), module.__dict__)
                 yield block, out.getvalue()
             elif block.kind == "sh" and block.printed is not None:
-                done = subprocess.run(["bash", "-ec", block.code], capture_output=True, text=True, env=environment)
+                done = subprocess.run(["bash", "-ec", block.code], capture_output=True, text=True)
                 if done.returncode:
                     raise RuntimeError(f"{path}: {block.code}{done.stdout}{done.stderr}")
                 yield block, done.stdout
