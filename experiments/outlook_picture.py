@@ -9,6 +9,7 @@ order, once; readers who want no motion see the whole.
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -149,4 +150,5 @@ def _fan(n: int, best: float, fan: Sequence[Forecast], px: Scale, py: Scale) -> 
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0]).parse_args()
     (ROOT / "docs" / "images" / "outlook.svg").write_text(picture(story()))

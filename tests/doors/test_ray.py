@@ -476,7 +476,7 @@ def test_a_certificate_ends_the_experiment(cluster: None, tmp_path: Path, monkey
             ),
         ).fit()
         assert rule.reason is not None
-        assert "a fake" in rule.reason
+        assert "at most 0.2 worse" in rule.reason
         assert 5 <= len(results) <= 8
 
 

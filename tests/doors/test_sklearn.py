@@ -135,7 +135,7 @@ def test_several_metrics_are_searched_by_the_one_refit_names() -> None:
         search(scoring=scoring, refit=False, metric="f1").fit(X, Y)
 
 
-def test_several_metrics_with_a_callable_refit_or_none_are_searched_by_the_first() -> None:
+def test_several_metrics_without_refit_are_searched_by_the_first_and_with_a_callable_one_by_all() -> None:
     """The pattern of a refit that takes the simplest setting close to the best one."""
     scoring = {"auc": "roc_auc", "hits": "accuracy"}
 
@@ -143,11 +143,14 @@ def test_several_metrics_with_a_callable_refit_or_none_are_searched_by_the_first
         good = results["mean_test_hits"] >= results["mean_test_hits"].max() - 0.02
         return int(np.where(good, [p["C"] for p in results["params"]], np.inf).argmin())
 
-    for refit in (smallest_good, False):
-        fitted = search(scoring=scoring, refit=refit, fold_noise=False).fit(X, Y)
-        assert fitted.optimizer_.best.value == pytest.approx(max(fitted.cv_results_["mean_test_auc"]))
-        assert hasattr(fitted, "best_estimator_") == callable(refit)
-        assert fitted.optimizer_.best.var is None
+    by_first = search(scoring=scoring, refit=False, fold_noise=False).fit(X, Y)
+    assert by_first.optimizer_.best.value == pytest.approx(max(by_first.cv_results_["mean_test_auc"]))
+    assert by_first.optimizer_.best.var is None
+    assert not hasattr(by_first, "best_estimator_")
+    by_all = search(scoring=scoring, refit=smallest_good, fold_noise=False).fit(X, Y)
+    assert by_all.optimizer_.task.objectives == ("auc", "hits")
+    assert by_all.best_params_ == by_all.cv_results_["params"][smallest_good(by_all.cv_results_)]
+    assert hasattr(by_all, "best_estimator_")
     by_hits = search(scoring=scoring, refit=False, metric="hits").fit(X, Y)
     assert by_hits.optimizer_.best.value == pytest.approx(max(by_hits.cv_results_["mean_test_hits"]))
 
@@ -426,7 +429,7 @@ def test_a_score_never_promises_more_than_its_metric() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     search = RegretlessSearchCV(
         RidgeClassifier(), {"alpha": stats.loguniform(1e-3, 1e3)}, n_trials=6, random_state=0, probes=0.5,
-        fold_noise=False,
+        fold_noise=False, noisy=False,
     ).fit(X, y)  # fmt: skip
     assert search.certificate_.upper <= 1.0
     assert search.certificate_.gap <= 1.0 - search.best_score_ + 1e-12

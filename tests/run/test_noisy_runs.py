@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -135,9 +136,20 @@ def test_several_measurements_are_answered_with_how_to_tell_them(given: Any) -> 
         opt.tell(opt.ask(), ["a"])
 
 
-def test_print_leads_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bar_says_what_the_trials_that_are_left_would_bring(capsys: pytest.CaptureFixture[str]) -> None:
+    """An outlook takes a fiftieth of the time of a run, so a run needs some time before it is shown."""
+
+    def slow(x: float, n: int) -> float:
+        time.sleep(0.02)
+        return (x - 2.2) ** 2 / 20 + (math.log(n) - 4) ** 2 / 4
+
+    rg.minimize(slow, SPACE, trials=40, seed=0)
+    assert "more trial" in capsys.readouterr().err
+
+
+def test_print_leads_with_what_to_do() -> None:
     """The setting and its value, then the outlook, settings that are as good, advice, and what is certified last."""
-    result = rg.minimize(Noisy(0.3), SPACE, trials=30, seed=0)
+    result = rg.minimize(Noisy(0.3), SPACE, trials=30, seed=0, progress=False)
     text = str(result)
     order = ["best value seen", "20 more trials", "cannot be told apart", "The same setting gave values that are"]
     places = [text.index(words) for words in order]
@@ -145,7 +157,8 @@ def test_print_leads_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None
     assert "because the values are noisy; measured there" in text
     assert result.said[0] == str(result.outlook)
     assert all(words in result._repr_html_() for words in ("20 more trials", "cannot be told apart"))
-    assert "more trial" in capsys.readouterr().err  # the bar
-    exact = rg.minimize(lambda x, n: (x - 2.2) ** 2, {"x": SPACE["x"], "n": rg.Int(3, 9)}, trials=6, seed=0)
+    exact = rg.minimize(
+        lambda x, n: (x - 2.2) ** 2, {"x": SPACE["x"], "n": rg.Int(3, 9)}, trials=6, seed=0, progress=False
+    )
     assert "not certified" not in str(exact)
     assert "not certified" in str(exact.certificate)

@@ -19,6 +19,7 @@ What the code has and the paper does not print
 
 Deviations
     1. sigma^2 is in kernel form: U has p x p numbers, 20 GB in 100 dimensions.
+    2. The net is trained on values between -1e60 and 1e60: squares of gradients of larger ones overflow.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from regretless.space.parameters import Array
 WIDTH, INITIAL, CANDIDATES = 500, 50, 512  # m, first values and points of a draw in the authors' configurations
 RATE, STEPS, EVERY, DECAY = 1e-3, 500, 10, 1e-3  # Adam's rate, steps of a training, values between two; lam
 FIRST_RATIO = 1 / math.log(2)  # t / log(t + 1) at t = 1
+LARGEST = 1e60  # the largest value of a target, deviation 2
 NU = math.sqrt(FIRST_RATIO * math.log(1 + FIRST_RATIO))  # 1.135, the schedule's first value
 
 
@@ -122,7 +124,7 @@ class AuthorsNeuralBO(TangentMethod):
 
     def _train(self, x: Array, y: Array) -> None:
         """STEPS of Adam on mean (h - y)^2, with weight decay."""
-        net = self._start
+        net, y = self._start, np.clip(y, -LARGEST, LARGEST)
         for _ in range(STEPS):
             h, features = net.at(self._adam.theta).outputs_and_factors(x)
             residual = combine(features, (h - y) * (2 * net.norm**0.5 / len(y)))
