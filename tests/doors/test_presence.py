@@ -167,7 +167,7 @@ import sys, time, optuna, regretless as rg
 optuna.logging.set_verbosity(40)
 space = {"k": rg.Int(1, 400), "c": rg.Choice(["a", "b"])}
 study = optuna.create_study(study_name="s", storage=sys.argv[1], load_if_exists=True,
-                            sampler=rg.Sampler(seed=0, search_space=space))
+                            sampler=rg.Sampler(seed=0, search_space=space, noisy=False))
 def f(trial):
     k, c = trial.suggest_int("k", 1, 400), trial.suggest_categorical("c", ["a", "b"])
     time.sleep(float(sys.argv[3]))
