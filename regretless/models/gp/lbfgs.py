@@ -8,6 +8,7 @@ BFGS estimate of the inverse Hessian: a matrix up to DENSE dimensions, and the l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -18,6 +19,9 @@ from regretless.space.parameters import Array
 
 Function: TypeAlias = Callable[[Array], tuple[Array, Array]]  # points (q x d) to values (q) and gradients (q x d)
 DENSE = 40  # the largest dimension in which H is kept as a matrix
+MOST_CUTS = 14  # a direction whose step was cut this often is given up: the step is then below 1e-4 of its length
+ARMIJO = 1e-4  # the share of the predicted decrease that a step must reach (Nocedal and Wright 2006, Sec. 3.1)
+NO_CURVATURE = 1e-10  # pairs with s.y below this share of |s| |y| tell nothing beyond rounding and are passed over
 MEMORY = 10  # pairs that the limited-memory form keeps, the customary number (Nocedal and Wright 2006, Sec. 7.2)
 
 
@@ -37,10 +41,12 @@ def minimise(
     rounds: evaluations per start beyond the first. reach: the largest change of a coordinate in the very first step.
     tolerance: a start rests when its direction promises, or a step brought, a smaller decrease than this (1 + |value|).
     """
-    most_cuts = 14  # a direction whose step was cut this often is given up: the step is then below 1e-4 of its length
     X = np.minimum(np.maximum(start, lower), upper)
     q, d = X.shape
     low, high = np.broadcast_to(lower, (q, d)), np.broadcast_to(upper, (q, d))
+    if q == 1 and d <= DENSE:
+        x, value = _descend(function, X[0], low[0], high[0], rounds, reach, tolerance)
+        return x[None], np.array([value])
     f, g = function(X)
     best_x, best_f = X.copy(), f.copy()
     rows = np.arange(q)  # the starts still moving
@@ -48,11 +54,12 @@ def minimise(
     D, slope = _direction(X, g, low, high, curvature, reach)
     step, cuts = np.ones(q), np.zeros(q, dtype=np.int64)
     for _ in range(rounds):
-        moving = (slope < -tolerance * (1.0 + np.abs(f))) & (cuts < most_cuts)
+        least = tolerance * (1.0 + np.abs(f))
+        moving = (slope < -least) & (cuts < MOST_CUTS)
         if not moving.all():
             if not moving.any():
                 break
-            rows, cuts = rows[moving], cuts[moving]
+            rows, cuts, least = rows[moving], cuts[moving], least[moving]
             X, f, g, D, slope, step, low, high = (a[moving] for a in (X, f, g, D, slope, step, low, high))
             curvature.keep(moving)
         trial = X + step[:, None] * D
@@ -61,9 +68,8 @@ def minimise(
         ft, gt = function(trial)
         s, y = trial - X, gt - g
         predicted = np.minimum(_dot(g, s), 0.0)
-        # 1e-4: the share of the predicted decrease that a step must reach (Nocedal and Wright 2006, Sec. 3.1)
-        good = ft <= f + 1e-4 * predicted  # never for NaN
-        rest = good & (f - ft <= tolerance * (1.0 + np.abs(f)))
+        good = ft <= f + ARMIJO * predicted  # never for NaN
+        rest = good & (f - ft <= least)
         if good.all():
             X, f, g = trial, ft, gt
             curvature.learn(s, y, good)
@@ -83,9 +89,43 @@ def minimise(
                 curvature.learn(s, y, good)
                 fresh, fresh_slope = _direction(X, g, low, high, curvature, reach)
                 D, slope = np.where(good[:, None], fresh, D), np.where(good, fresh_slope, slope)
-        cuts[rest] = most_cuts
+        cuts[rest] = MOST_CUTS
         best_x[rows], best_f[rows] = X, f
     return best_x, best_f
+
+
+def _descend(
+    function: Function, x: Array, low: Array, high: Array, rounds: int, reach: float, tolerance: float
+) -> tuple[Array, float]:
+    """`minimise` from a single start x (d), to the last bit: numbers take half the time of arrays of one."""
+    values, gradients = function(x[None])
+    f, g, curvature = float(values[0]), gradients[0], Single(len(x))
+    D, slope = curvature.direction(x, g, low, high, reach)
+    step, cuts = 1.0, 0
+    for _ in range(rounds):
+        least = tolerance * (1.0 + abs(f))
+        if not slope < -least or cuts == MOST_CUTS:
+            break
+        trial = x + step * D
+        np.maximum(trial, low, out=trial)
+        np.minimum(trial, high, out=trial)
+        values, gradients = function(trial[None])
+        ft, gt = float(values[0]), gradients[0]
+        s = trial - x
+        predicted = min(_product(g, s), 0.0)
+        if ft <= f + ARMIJO * predicted:  # never for NaN
+            rest = f - ft <= least
+            y, x, f, g = gt - g, trial, ft, gt
+            if rest:
+                break
+            curvature.learn(s, y)
+            D, slope = curvature.direction(x, g, low, high, reach)
+            step, cuts = 1.0, 0
+        else:
+            bend = ft - f - predicted
+            cut = -0.5 * predicted / bend if 0.0 < bend < 1e300 else 0.1
+            step, cuts = step * min(max(cut, 0.1), 0.5), cuts + 1
+    return x, f
 
 
 def row_by_row(one: Callable[[Array], tuple[float, Array]]) -> Function:
@@ -121,9 +161,57 @@ def _dot(A: Array, B: Array) -> Array:
 def _usable(s: Array, y: Array, good: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Array, Array]:
     """Which pairs carry curvature, s.y and y.y, the latter two 1 where they do not."""
     sy, yy = _dot(s, y), _dot(y, y)
-    # 1e-10: pairs with s.y below this share of |s| |y| carry no curvature beyond rounding and are passed over
-    fine = good & (sy > 1e-10 * np.sqrt(_dot(s, s) * yy)) & (sy > 1e-300) & (yy < 1e300)
+    fine = good & (sy > NO_CURVATURE * np.sqrt(_dot(s, s) * yy)) & (sy > 1e-300) & (yy < 1e300)
     return fine, np.where(fine, sy, 1.0), np.where(fine, yy, 1.0)
+
+
+def _product(a: Array, b: Array) -> float:
+    """a.b, to the last bit that of `_dot`."""
+    return float(np.einsum("i,i->", a, b))
+
+
+class Single:
+    """The inverse Hessian H of a single start, d x d, to the last bit that of `Dense`."""
+
+    def __init__(self, d: int) -> None:
+        self.H: Array | None = None  # none before any pair
+        self.d = d
+
+    def learn(self, s: Array, y: Array) -> None:
+        """Takes in a step s and the change y of the gradient (d each)."""
+        sy, yy = _product(s, y), _product(y, y)
+        if not (sy > NO_CURVATURE * math.sqrt(_product(s, s) * yy) and sy > 1e-300 and yy < 1e300):
+            return
+        if self.H is None:
+            self.H = (sy / yy) * np.eye(self.d)
+        Hy = self.H @ y
+        a = ((0.5 * (1.0 + _product(y, Hy) / sy)) * s - Hy) / sy
+        outer = a[:, None] * s
+        self.H += outer
+        self.H += outer.T
+
+    def direction(self, x: Array, g: Array, low: Array, high: Array, reach: float) -> tuple[Array, float]:
+        """The descent direction (d) and the slope along it; see `_direction`."""
+        held = np.where(g > 0, x - low, high - x) <= 0.0
+        some = bool(held.any())
+        p = np.where(held, 0.0, g) if some else g
+        if self.H is None:
+            D = p * (reach / max(float(np.abs(p).max()), 1e-300))
+        else:
+            D = self.H @ p
+            if some:
+                whole = Dense(1, self.d)
+                whole.H, whole.begun = self.H[None], np.array([True])
+                D = whole.times(p[None], held[None], reach)[0]
+                if not whole.begun[0]:
+                    self.H = None
+        np.negative(D, out=D)
+        D[held] = 0.0
+        slope = _product(D, p)
+        if slope > 0.0:  # only by rounding
+            D = -p * (reach / max(float(np.abs(p).max()), 1e-300))
+            slope = _product(D, p)
+        return D, slope
 
 
 class Dense:

@@ -26,12 +26,22 @@ def test_reaches_scipys_minima(d, upper):
     np.testing.assert_array_equal(batch(X)[0], f)
 
 
-@pytest.mark.parametrize("d", [6, DENSE + 10])
-def test_starts_do_not_see_each_other(d):
-    start = np.random.default_rng(1).uniform(-2, 2, (3, d))
-    together = minimise(batch, start, -2.0, 2.0, rounds=25)
+@pytest.mark.parametrize("d", [1, 2, 6, 17, DENSE, DENSE + 10])
+@pytest.mark.parametrize("upper", [2.0, 0.7])
+def test_starts_do_not_see_each_other(d, upper):
+    weights = np.geomspace(1, 1e3, d)
+
+    def wavy(X):
+        total, away = X.sum(axis=1), X - 0.9
+        return (weights * away**2).sum(axis=1) + np.cos(3 * total), 2 * weights * away - 3 * np.sin(3 * total)[:, None]
+
+    start = np.random.default_rng(1).uniform(-2, upper, (3, d))
+    together = minimise(wavy, start, -2.0, upper, rounds=25)
     for i in range(3):
-        alone = minimise(batch, start[i : i + 1], -2.0, 2.0, rounds=25)
+        alone = minimise(wavy, start[i : i + 1], -2.0, upper, rounds=25)
+        if d <= DENSE:
+            np.testing.assert_array_equal(alone[0][0], together[0][i])
+            assert alone[1][0] == together[1][i]
         np.testing.assert_allclose(alone[0][0], together[0][i], rtol=1e-6)
 
 
