@@ -110,9 +110,12 @@ class Certificate:
     def __str__(self) -> str:
         """What there is to say, at least one sentence: shares of a half and more, and probes that nobody asked for, are
         not mentioned."""
-        asked = not self.share_reason.startswith("no probes")
-        says = self.share < HALF if self.share is not None else asked
-        return " ".join([*[self.share_sentence()] * says, self.gap_sentence()])
+        return " ".join([*[self.share_sentence()] * self.speaks_of_share, self.gap_sentence()])
+
+    @property
+    def speaks_of_share(self) -> bool:
+        """Whether there is something to say of the share: less than a half, or why probes proved nothing."""
+        return self.share < HALF if self.share is not None else not self.share_reason.startswith("no probes")
 
     @property
     def says_something(self) -> bool:

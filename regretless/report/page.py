@@ -221,10 +221,13 @@ def to_json(chart: Any) -> str:
 
 
 def numbers(values: ArrayLike, keep: np.ndarray[Any, Any] | slice = slice(None)) -> list[float | None]:
-    """Numbers for JSON: a few digits, None for what is not finite."""
-    kept = np.asarray(values, dtype=np.float64)[keep].tolist()
-    # 5: significant digits of a number in a chart
-    return [float(f"{v:.{5}g}") if math.isfinite(v) else None for v in kept]
+    """Numbers for JSON: a few digits, more where the values differ only in later ones; None for what is not finite."""
+    kept = np.asarray(values, dtype=np.float64)[keep]
+    finite = kept[np.isfinite(kept)]
+    span, size = (float(np.ptp(finite / 2)), float(np.abs(finite / 2).max())) if len(finite) else (0.0, 0.0)
+    # 5, 15: significant digits of a number in a chart, and of a float
+    digits = min(5 + max(0, math.floor(math.log10(size / span))), 15) if span > 1e-15 * size else 5
+    return [float(f"{v:.{digits}g}") if math.isfinite(v) else None for v in kept.tolist()]
 
 
 def _says(log: LogAxes, name: str) -> bool:

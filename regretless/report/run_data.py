@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from regretless.optimizer import Optimizer
 from regretless.outlook.probes import Probing, rule_of
 from regretless.outlook.standing import Standing
-from regretless.space.parameters import Array, Choice, Parameter, ends_of
+from regretless.space.parameters import Array, Choice, Int, Parameter, ends_of
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
@@ -31,19 +31,20 @@ WIDE = 20
 @dataclass(frozen=True)
 class AxisScale:
     """An axis of a parameter: its ends, which the unit interval is mapped to evenly (on a log scale where `log`), and
-    the texts of its labels, where it has some; a label stands at its index."""
+    the texts of its labels, where it has some; a label stands at its index. `whole`: it holds whole numbers alone."""
 
     low: float
     high: float
     log: bool = False
     labels: tuple[str, ...] = ()
+    whole: bool = False
 
     @classmethod
     def of(cls, parameter: Parameter) -> AxisScale:
         if isinstance(parameter, Choice):
             return cls(-0.5, len(parameter.labels) - 0.5, labels=tuple(text_of(label) for label in parameter.labels))
         low, high = ends_of(parameter)
-        return cls(low, high, parameter.log and low > 0)
+        return cls(low, high, parameter.log and low > 0, whole=isinstance(parameter, Int))
 
     def at(self, u: Array) -> Array:
         """The values at places of the unit interval, n; labels have whole numbers."""

@@ -189,7 +189,7 @@ def _took(data: RunData) -> str:
 def _certificate(data: RunData) -> Section:
     result, title = data.result, "How much better could it be?"
     if data.task.several:
-        return page.text_section(title, result.certificate.share_sentence())
+        return page.text_section(title, *result.said)
     there = f"At the recommended setting: {result.value_words}."
     return page.text_section(title, there, *result.said)
 
@@ -243,6 +243,9 @@ def _history(data: RunData) -> list[Section]:
     words += ["Crosses at the bottom are failures."] if data.failed else []
     words += ["Bars are two standard errors to both sides."] if data.sd is not None else []
     words += ["The band is where the last certificate put the best possible value."] if len(at) > 1 else []
+    words += ["Values are noisy: the best one seen is partly luck, and the band may lie beyond it."] * (
+        len(at) > 1 and data.noisy
+    )
     fan = _fan(data)
     chart["series"] += fan
     words += ["The fan is what the outlook forecasts."] if fan else []
@@ -334,10 +337,10 @@ def _surfaces(data: RunData, model: ModelView | str) -> list[Section]:
     pairs, counts = {}, dict.fromkeys(names, 0)
     for (i, a), (j, b) in itertools.combinations(enumerate(names), 2):
         x, y, mean = model.surface_of(a, b)
-        low, high = float(mean.min()), float(mean.max())
+        low, high = page.numbers([mean.min(), mean.max()])
         # 999: values of a surface are whole numbers from 0 to this: three digits are finer than the colours
-        z = np.rint((mean - low) / ((high - low) or 1.0) * 999).astype(int)
-        pairs[f"{i},{j}"] = {"low": page.numbers([low])[0], "high": page.numbers([high])[0], "z": z.ravel().tolist()}
+        z = np.rint((mean - mean.min()) / (float(np.ptp(mean)) or 1.0) * 999).astype(int)
+        pairs[f"{i},{j}"] = {"low": low, "high": high, "z": z.ravel().tolist()}
         counts |= {a: len(x), b: len(y)}
     levels = [model.cube.axes[model.places[name]].levels for name in names]
     axes = [
@@ -407,14 +410,17 @@ def _series(name: str, kind: str, x: Any, mid: Any, **band: list[float | None]) 
 
 
 def _axis(name: str, scale: AxisScale) -> dict[str, Any]:
-    axis: dict[str, Any] = {"name": name, "low": scale.low, "high": scale.high, "log": scale.log}
+    axis: dict[str, Any] = {"name": name, "low": scale.low, "high": scale.high, "log": scale.log, "whole": scale.whole}
     return {**axis, "ticks": [[i, label] for i, label in enumerate(scale.labels)]} if scale.labels else axis
 
 
 def _cut(data: RunData) -> dict[str, Any]:
     if data.limit is None:
         return {}
-    limit = page.numbers([data.limit])[0]  # rounded like the values, so that the worst one shown lies within
+    within = data.better * data.values >= data.better * data.limit
+    drawn = page.numbers(data.values)  # the limit is rounded as the values are, so that the worst one lies within
+    kept = [v for v, inside in zip(drawn, within, strict=True) if inside and v is not None]
+    limit = max(kept) if data.better < 0 else min(kept)
     return {"cut": [None, limit] if data.better < 0 else [limit, None]}
 
 

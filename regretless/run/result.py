@@ -98,8 +98,10 @@ class Result:
     def said(self) -> tuple[str, ...]:
         """What to know and to do next: the outlook, settings that are as good, advice, and the certificate where it
         says something."""
-        if not self.params or not self.trials or self.optimizer.task.several:
+        if not self.params or not self.trials:
             return (str(self.certificate),)
+        if self.optimizer.task.several:  # a gap speaks of one objective
+            return (str(self.outlook), *[self.certificate.share_sentence()] * self.certificate.speaks_of_share)
         found = [str(self.outlook), *[str(self.rivals)] * bool(self.rivals), *map(str, self.advice)]
         return (*found, *[str(self.certificate)] * self.certificate.says_something)
 

@@ -54,6 +54,7 @@ class View:
             "planned": optimizer.task.budget,
             **count,
             "best": None if best is None else best.value,
+            "several": optimizer.task.several,
             "params": {} if best is None else {name: page_text(x) for name, x in best.params.items()},
             "left": self._left(count["done"] + count["failed"], optimizer.task.budget),
             "outlook": self._said(optimizer, count["done"]),
@@ -104,7 +105,7 @@ def _now(facts: Mapping[str, Any]) -> Section:
         "Trials": f"{ended}{of} ended, {facts['pending']} under way"
         + f", {facts['failed']} failed" * (facts["failed"] > 0),
         "Ends": "" if facts["left"] is None else "now" if facts["left"] <= 0 else f"in about {span(facts['left'])}",
-        "Best seen": "nothing yet" if facts["best"] is None else f"{facts['best']:.6g}",
+        "Best seen": "" if facts["several"] else "nothing yet" if facts["best"] is None else f"{facts['best']:.6g}",
         "Setting": ", ".join(f"{name} = {value}" for name, value in facts["params"].items()),
         "Outlook": facts["outlook"],
         "Method": facts["method"],
@@ -117,22 +118,20 @@ def _values(optimizer: Optimizer, trials: list[Trial]) -> list[Section]:
     done = [t for t in trials if t.value is not None]
     if not done:
         return []
-    numbers = np.array([t.number for t in done], dtype=float)
-    values = np.array([t.value for t in done], dtype=float)
-    better = np.minimum if optimizer.direction == "minimize" else np.maximum
-    worst = math.inf if optimizer.direction == "minimize" else -math.inf
-    running = better.accumulate(np.where([t.feasible for t in done], values, worst))
-    keep = page.thinned(len(done))
+    task, keep = optimizer.task, page.thinned(len(done))
+    numbers = [page.numbers(np.array([t.number for t in done]), keep)]
+    values = np.array([t.values if task.several else (t.value,) for t in done], dtype=float) * task.signs
+    usable = np.array([t.feasible for t in done])[:, None]
+    best = np.maximum.accumulate(np.where(usable, values, -math.inf))
+    parts = {"values": ("dots", values * task.signs), "best so far": ("steps", best * task.signs)}
     chart: Chart = {
         "x": [{"name": "trial", "log": False, "margin": 0.02}],
-        "y": [{"name": "value", "log": False}],
+        "y": [{"name": name, "log": False} for name in (task.objectives if task.several else ("value",))],
         "series": [
-            {"name": "values", "kind": "dots", "x": [page.numbers(numbers, keep)],
-             "y": [{"mid": page.numbers(values, keep)}]},
-            {"name": "best so far", "kind": "steps", "x": [page.numbers(numbers, keep)],
-             "y": [{"mid": page.numbers(running, keep)}]},
+            {"name": name, "kind": kind, "x": numbers, "y": [{"mid": page.numbers(y, keep)} for y in columns.T]}
+            for name, (kind, columns) in parts.items()
         ],
-    }  # fmt: skip
+    }
     return [page.charts_section("Values over the run", [chart])]
 
 

@@ -49,7 +49,7 @@ def outlook_json(optimizer: Optimizer) -> dict[str, Any]:
     result = Result.of(optimizer)
     certificate = result.certificate
     if optimizer.task.several or math.isnan(result.value):
-        return {"words": str(certificate), "certificate": certificate.to_json()}
+        return {"words": " ".join(result.said), "certificate": certificate.to_json()}
     ahead = result.outlook.forecast
     forecast = {"trials": ahead.trials, "expected_gain": number(ahead.expected), "noise": number(ahead.noise)}
     forecast |= {"low": number(ahead.low), "high": number(ahead.high)}

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import inside
 import numpy as np
 import pytest
+from inside import surrogate_of
 from scipy.stats import norm
 
 from regretless.auto import AUTO
@@ -27,13 +29,13 @@ def noisy_bowl(sd: float, seed: int = 3):
 
 def model_of(loop: Loop) -> Any:
     """The part of auto that models the values."""
-    return loop.method._model
+    return inside.model_of(loop.method)
 
 
 def posterior(loop: Loop) -> GP:
     """The posterior of auto's model for all values of a run."""
     loop.method.recommend(loop.history)  # takes the history in
-    return model_of(loop)._surrogate.gp(*loop.history.basis)
+    return surrogate_of(model_of(loop)).gp(*loop.history.basis)
 
 
 def told(cube: Cube, n: int, sd: float = 0.1) -> tuple[GP, np.ndarray]:
@@ -93,7 +95,7 @@ def test_it_is_asked_under_noise_only(noise: float, monkeypatch: pytest.MonkeyPa
     loop = Loop(AUTO.build(LINES.cube(), seed=1, budget=50))
     run(loop, 50, noisy_bowl(noise))
     model = model_of(loop)
-    assert model._surrogate.compress == (noise > 0), "under noise low values are compressed, not clipped"
+    assert surrogate_of(model).compress == (noise > 0), "under noise low values are compressed, not clipped"
     if noise:
         first = model.evidence(loop.history).noisy_at
         assert asked == [step for step in range(first, 45) if step % steps.DRAWN_EVERY]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from inside import surrogate_of
 from regretless_bench.rivals import IN_TWO_FORMS, RIVALS, as_printed, with_printed
 
 from regretless.models.gp.design import Design
@@ -19,7 +20,7 @@ def test_printed_rivals_are_plain(name) -> None:
     """An SE kernel on the values as observed, and no centre of the cube among the first points, which is the optimum of
     Ackley, Rastrigin and GO-UCB's f3."""
     method = RIVALS[f"{name} (paper)"].build(3, seed=4, budget=60)
-    process = method._surrogate
+    process = surrogate_of(method)
     assert process.kernel.kind == "se"
     assert not process.clip
     assert not process.prior.quadratic

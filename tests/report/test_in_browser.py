@@ -242,6 +242,30 @@ def test_told_errors_are_drawn_and_named(opened: Callable[..., Page]) -> None:
     assert sorted(heights)[0] < 12 < sorted(heights)[-1], "a bar is higher than a dot"
 
 
+TEXTS = """
+(() => {
+  const svg = document.querySelector("figure.chart svg"), low = (t) => t.getBoundingClientRect().top;
+  const below = svg.getBoundingClientRect().bottom - 40;
+  return [...svg.querySelectorAll("text")].filter((t) => low(t) SIDE below).map((t) => t.textContent);
+})()
+"""
+"""The texts of the first chart below its picture (>), or beside it (<)."""
+
+
+def test_values_alike_in_their_first_digits_can_be_told_apart(opened: Callable[..., Page]) -> None:
+    page = opened("measured")
+    beside = [text for text in page.run(TEXTS.replace("SIDE", "<")) if text != "value"]
+    assert len(set(beside)) == len(beside) >= 4
+    assert len(set(page.run(COLUMN.format(".trials", 1)))) >= 10
+    ends = page.run('[...document.querySelectorAll("figure.surface .legend span")].map((e) => e.textContent)')
+    assert len({text for text in ends if text.startswith("-0.0149")}) == 2
+
+
+def test_whole_numbers_have_whole_ticks(opened: Callable[..., Page]) -> None:
+    below = [text for text in opened("bench", 1920).run(TEXTS.replace("SIDE", ">")) if text != "evaluations"]
+    assert below == ["1", "2", "3", "4", "5", "6"]
+
+
 def test_slices_share_their_buttons(opened: Callable[..., Page]) -> None:
     page = opened("run")
     group = 'document.querySelector(".shared")'

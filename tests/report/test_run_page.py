@@ -12,6 +12,7 @@ import pytest
 
 import regretless as rg
 from regretless.report.model_view import MOST_DIM, MOST_VALUES, ModelView, model_of
+from regretless.report.page import numbers
 from regretless.report.run_data import AxisScale, RunData, worse_limit
 from regretless.report.run_page import run_page
 from regretless.run.result import Result
@@ -221,6 +222,15 @@ def test_one_outlier_does_not_flatten_the_others(direction: str) -> None:
     assert lucky.limit is None, "the best value is always in sight"
 
 
+def test_numbers_of_a_page_keep_the_digits_in_which_they_differ() -> None:
+    alike = np.array([-0.0149123, np.nan, -0.0149113, -0.0149118])
+    assert numbers(alike) == [-0.0149123, None, -0.0149113, -0.0149118]
+    assert numbers([1 / 3, 700.0]) == [0.33333, 700.0]
+    assert numbers([1.7e308, -1.7e308, 1e-300]) == [1.7e308, -1.7e308, 1e-300]
+    assert numbers([math.pi] * 3) == [3.1416] * 3
+    assert numbers([math.inf]) == [None]
+
+
 def test_limits_are_only_for_values_that_flatten() -> None:
     assert worse_limit(np.array([1.0, 2.0, 3.0]), -1.0) is None
     assert worse_limit(np.arange(30.0), -1.0) is None
@@ -236,15 +246,15 @@ def test_limits_are_only_for_values_that_flatten() -> None:
         (rg.Float(-2.5, 7.0), AxisScale(-2.5, 7.0)),
         (rg.Float(1e-3, 0.5, log=True), AxisScale(1e-3, 0.5, log=True)),
         (rg.Float(0.5, 2.0, step=0.4), AxisScale(0.3, 1.9)),
-        (rg.Int(3, 9), AxisScale(2.5, 9.5)),
-        (rg.Int(-3, 17, step=4), AxisScale(-5.0, 19.0)),
-        (rg.Int(2, 64, log=True), AxisScale(1.5, 64.5, log=True)),
+        (rg.Int(3, 9), AxisScale(2.5, 9.5, whole=True)),
+        (rg.Int(-3, 17, step=4), AxisScale(-5.0, 19.0, whole=True)),
+        (rg.Int(2, 64, log=True), AxisScale(1.5, 64.5, log=True, whole=True)),
         (rg.Choice(["a", None, 0.25]), AxisScale(-0.5, 2.5, labels=("a", "None", "0.25"))),
     ],
 )
 def test_places_of_the_cube_are_values_of_the_axis(parameter: Any, scale: AxisScale) -> None:
     found = AxisScale.of(parameter)
-    assert (found.labels, found.log) == (scale.labels, scale.log)
+    assert (found.labels, found.log, found.whole) == (scale.labels, scale.log, scale.whole)
     np.testing.assert_allclose([found.low, found.high], [scale.low, scale.high])
     for u in (0.07, 0.5, 0.93):
         value = parameter.from_unit(u)

@@ -3,6 +3,8 @@ laptop and a large screen."""
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
@@ -18,7 +21,9 @@ pytest.importorskip("uvicorn")
 from browser import AXE, BROKEN, CHROMIUM, CLIPPED, COLLIDING, Browser
 from service import Service, free_port
 
+import regretless as rg
 from regretless.serve.client import RemoteStudy
+from regretless.serve.live import View
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 TABLES = {
@@ -59,6 +64,26 @@ def until(page: Any, condition: str) -> None:
     while not page.run(condition):
         assert time.monotonic() < deadline, f"{condition} never held; the page says {page.run(SHOWN)}"
         time.sleep(0.2)
+
+
+def test_of_several_objectives_each_is_drawn_and_the_front_is_forecast() -> None:
+    opt = rg.Optimizer(
+        {"rate": rg.Float(3e-4, 0.9, log=True)}, objectives={"loss": "minimize", "speed": "maximize"}, seed=3
+    )
+    speeds = []
+    for _ in range(9):
+        trial = opt.ask()
+        speeds.append(round(7 / trial.params["rate"], 3))
+        opt.tell(trial, {"loss": 9 * trial.params["rate"] - 40, "speed": -speeds[-1]})
+    shown = View(lambda: opt, "two").state()["html"]
+    assert "20 more trials: " in shown
+    assert "gap" not in shown
+    assert "Best seen" not in shown
+    chart = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', shown)[0])
+    assert [axis["name"] for axis in chart["y"]] == ["loss", "speed"]
+    values, best = (series["y"][1]["mid"] for series in chart["series"])
+    assert np.allclose(values, np.negative(speeds), rtol=1e-4)
+    assert np.allclose(best, np.maximum.accumulate(np.negative(speeds)), rtol=1e-4)
 
 
 @needs_browser

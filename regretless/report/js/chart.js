@@ -1,5 +1,5 @@
 // A chart is a <figure class="chart"> with its data as JSON inside:
-//   {x: [{name, log, ticks, low, high, at}], y: [{name, log, cut}],
+//   {x: [{name, log, whole, ticks, low, high, at}], y: [{name, log, cut}],
 //    series: [{name, kind: "line" | "steps" | "dots" | "bars" | "band", dash, text, order, best, failed, some,
 //              only, faded, x: [[...] per axis], y: [{mid, low, high} per quantity]}],
 //    first: [names of the series that are drawn until others are asked for]}
@@ -173,7 +173,8 @@ function chart(figure) {
     const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, height, "aria-hidden": "true" }, stage);
     const fit = Math.max(2, Math.round((box.right - box.left) / 90));
     const names = { xName: axis.name, yName: data.y[yi].name };
-    const marks = { xs: axis.ticks ?? ticks(x0, x1, logX, fit), ys };
+    const whole = axis.whole ?? pool.every((s) => s.x[xi].every((v) => v === null || Number.isInteger(v)));
+    const marks = { xs: axis.ticks ?? ticks(x0, x1, logX, fit, whole), ys };
     axesOf(svg, box, height, { ...marks, px, py, ...names });
     const inner = [box.left, box.top, box.right - box.left, box.bottom - box.top], [x, y, wide, tall] = inner;
     const plot = make("svg:svg", { x, y, width: wide, height: tall, viewBox: inner.join(" ") }, svg); // it clips

@@ -13,16 +13,25 @@ const make = (tag, attributes = {}, parent = null, text = null) => {
   return node;
 };
 const raised = (k) => "10" + [...String(k)].map((c) => ({ "-": "⁻" })[c] ?? "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("");
-const show = (v) => {
+const show = (v, digits = 0) => {
   if (v === 0 || v === null || !Number.isFinite(v)) return String(v);
   const a = Math.abs(v);
-  return a >= 1e5 || a < 1e-3 ? v.toExponential(2).replace(/\.?0*e\+?/, "e") : String(Number(v.toPrecision(4)));
+  if (a < 1e5 && a >= 1e-3) return String(Number(v.toPrecision(Math.max(4, digits))));
+  return v.toExponential(Math.max(2, digits - 1)).replace(/\.?0*e\+?/, "e");
+};
+// The digits that numbers of this size need, if those that differ by `step` are to look different.
+const power = (v) => Math.floor(Math.log10(v) + 1e-9);
+const digitsOf = (size, step) => step > 0 && size > 0 ? Math.min(15, 1 + power(size) - power(step)) : 0;
+const digitsAmong = (values) => {
+  const kept = values.filter(isNumber);
+  const [low, high] = [kept.reduce((a, b) => Math.min(a, b), Infinity), kept.reduce((a, b) => Math.max(a, b), -Infinity)];
+  return digitsOf(Math.max(Math.abs(low), Math.abs(high)), (high - low) / 20);
 };
 const short = (text, most = 14) => text.length > most ? text.slice(0, most - 1) + "…" : text;
 const isNumber = (v) => v !== null && Number.isFinite(v);
 
-// Tick positions with labels between two ends, about `count` of them.
-function ticks(low, high, log, count) {
+// Tick positions with labels between two ends, about `count` of them; of whole numbers none between them.
+function ticks(low, high, log, count, whole = false) {
   if (log) {
     const a = Math.ceil(Math.log10(low) - 1e-9), b = Math.floor(Math.log10(high) + 1e-9), found = [];
     if (b - a >= 2) {
@@ -33,15 +42,16 @@ function ticks(low, high, log, count) {
     for (let k = a - 1; k <= b + 1; k++) {
       for (const m of b > a ? [1, 2, 5] : [1, 2, 3, 5]) {
         const v = m * 10 ** k;
-        if (v >= low * 0.999 && v <= high * 1.001) found.push([v, show(v)]);
+        if (v >= low * 0.999 && v <= high * 1.001 && !(whole && v < 1)) found.push([v, show(v)]);
       }
     }
     if (found.length >= 2) return found;
   }
   const raw = (high - low) / count, size = 10 ** Math.floor(Math.log10(raw));
-  const step = size * [1, 2, 5, 10].find((m) => m * size >= raw * 0.6), found = [];
-  for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step)
-    found.push([v, show(Math.abs(v) < step * 1e-9 ? 0 : v)]);
+  const near = size * [1, 2, 5, 10].find((m) => m * size >= raw * 0.6), step = whole ? Math.max(1, near) : near;
+  const digits = digitsOf(Math.max(Math.abs(low), Math.abs(high)), step), found = [];
+  const first = Math.ceil(low / step - 1e-9), last = Math.min(first + 2 * count + 2, high / step + 1e-9);
+  for (let k = first; k <= last; k++) found.push([k * step, show(k * step, digits)]);
   return found;
 }
 
@@ -66,7 +76,9 @@ const trials = (() => {
   return found ? JSON.parse(found.textContent) : null;
 })();
 const column = (given) => typeof given === "string" ? trials.columns[given] : given;
-const textOf = (key, v) => v === null || v === undefined ? "" : trials.labels[key]?.[v] ?? show(v);
+const digitsIn = {};
+const textOf = (key, v) => v === null || v === undefined ? ""
+  : trials.labels[key]?.[v] ?? show(v, digitsIn[key] ??= digitsAmong(trials.columns[key]));
 const broken = new Set(trials?.broken); // positions of trials that break a constraint
 // Pictures that mark the trial at which another one is looked at: called with its position, null for none, and the
 // layer on which it is marked already.
@@ -79,8 +91,8 @@ function trialWords(i) {
     `${key.slice(2)} ${textOf(key, trials.columns[key][i])}`);
   const sd = trials.columns.sd?.[i], error = isNumber(sd) ? ` ± ${show(sd)}` : "";
   const rest = lines.length > MOST_WORDS ? [`and ${lines.length - MOST_WORDS} more`] : [];
-  const several = trials.objectives?.map((name) => `${name} ${show(trials.columns[`v:${name}`][i])}`).join(", ");
-  const head = `trial ${trials.columns.number[i]}: ${value === null ? "failed" : several ?? show(value) + error}`;
+  const several = trials.objectives?.map((name) => `${name} ${textOf(`v:${name}`, trials.columns[`v:${name}`][i])}`).join(", ");
+  const head = `trial ${trials.columns.number[i]}: ${value === null ? "failed" : several ?? textOf("value", value) + error}`;
   const kinds = [i === trials.best && (several ? ", the compromise" : ", the best"), broken.has(i) && ", breaks a constraint",
     trials.probes?.includes(i) && ", a probe"].filter(Boolean);
   return [head + kinds.join(""), ...lines.slice(0, MOST_WORDS), ...rest].join("\n");

@@ -23,7 +23,11 @@ function parallel(figure) {
 
   function draw() {
     const width = Math.max(figure.clientWidth, AXIS_ROOM * axes.length), height = 330;
-    const box = { left: 50, right: width - 60, top: 40, bottom: height - 14 };
+    const marksOf = (axis) => (axis.ticks ?? ticks(axis.low, axis.high, axis.log, 5, axis.whole))
+      .filter((t) => t[0] >= axis.low && t[0] <= axis.high)
+      .map(([v, label]) => [v, short(label, axis.ticks ? 9 : 12)]);
+    const widest = Math.max(0, ...marksOf(axes[axes.length - 1]).map(([, label]) => label.length));
+    const box = { left: 50, right: width - Math.max(60, across("x".repeat(widest))), top: 40, bottom: height - 14 };
     const kept = lines.slice(lines.length - Math.max(1, Math.round(share * lines.length)));
     stage.replaceChildren();
     stage.style.width = `${width}px`;
@@ -60,10 +64,8 @@ function parallel(figure) {
       const half = name.length * NAME_LETTER / 2, x = Math.min(Math.max(xs[k], half), width - half);
       const place = { class: "name", x, y: 16, "text-anchor": "middle" };
       make("svg:title", {}, make("svg:text", place, svg, name), axis.name);
-      const marks = (axis.ticks ?? ticks(axis.low, axis.high, axis.log, 5))
-        .filter((t) => t[0] >= axis.low && t[0] <= axis.high);
-      for (const [v, label] of apart(marks, (v) => y(axis, v), upright))
-        make("svg:text", { class: "halo", x: xs[k] + 5, y: y(axis, v) + 4 }, svg, short(label, 9));
+      for (const [v, label] of apart(marksOf(axis), (v) => y(axis, v), upright))
+        make("svg:text", { class: "halo", x: xs[k] + 5, y: y(axis, v) + 4 }, svg, label);
     });
     const layer = make("svg:g", {}, svg);
     frame = { svg, layer, xs, places, kept, placeOf };

@@ -48,11 +48,11 @@ function surface(figure) {
 
   function draw() {
     const width = Math.max(260, figure.clientWidth), height = Math.round(Math.min(520, Math.max(260, width * 0.6)));
-    const [X, Y] = [axes[state.x], axes[state.y]], marks = (axis, n) => axis.ticks ?? ticks(axis.low, axis.high, axis.log, n);
+    const [X, Y] = [axes[state.x], axes[state.y]], marks = (axis, n) => axis.ticks ?? ticks(axis.low, axis.high, axis.log, n, axis.whole);
     const box = { left: besideLabels(marks(Y, 6)), right: width - 14, top: 10, bottom: height - 42 };
     const { pair, at } = sampler(), wide = Math.round(box.right - box.left), tall = Math.round(box.bottom - box.top);
     stage.replaceChildren();
-    const range = `from ${show(pair.low)} to ${show(pair.high)}`;
+    const digits = digitsAmong([pair.low, pair.high]), range = `from ${show(pair.low, digits)} to ${show(pair.high, digits)}`;
     stage.setAttribute("aria-label", `${data.values} of the model over ${X.name} and ${Y.name}, ${range}`);
     const picture = make("canvas", { "aria-hidden": "true", class: "picture" }, stage);
     Object.assign(picture, { width: wide, height: tall });
@@ -95,13 +95,13 @@ function surface(figure) {
       make("svg:path", { ...look, stroke: "#ffffff", "stroke-width": 3 }, svg);
     }
     legend.replaceChildren();
-    make("span", {}, legend, show(pair.low));
+    make("span", {}, legend, show(pair.low, digits));
     const bar = make("span", { class: "bar", "aria-hidden": "true" }, legend);
     colours.forEach((c) => make("i", { style: `background:rgb(${c.join(",")})` }, bar));
-    make("span", {}, legend, show(pair.high));
+    make("span", {}, legend, show(pair.high, digits));
     const key = `${data.values}, by the model; + is the recommended setting, dots are trials`;
     make("span", { class: "note" }, legend, key);
-    frame = { svg, layer: make("svg:g", {}, svg), width, box, at, places, X, Y };
+    frame = { svg, layer: make("svg:g", {}, svg), width, box, at, pair, places, X, Y };
   }
   const shade = (t) => data.minimize ? 1 - t : t; // the better, the brighter
 
@@ -111,8 +111,8 @@ function surface(figure) {
     ? axis.ticks[Math.min(Math.floor(share * axis.count), axis.count - 1)][1]
     : show(axis.log ? Math.exp(between(Math.log(axis.low), Math.log(axis.high), share)) : between(axis.low, axis.high, share));
   const words = (u, v) => {
-    const { at, X, Y } = frame;
-    return `${X.name} ${valueAt(X, u)}\n${Y.name} ${valueAt(Y, v)}\nmodel ${show(at(u, v))}`;
+    const { at, pair, X, Y } = frame;
+    return `${X.name} ${valueAt(X, u)}\n${Y.name} ${valueAt(Y, v)}\nmodel ${show(at(u, v), digitsAmong([pair.low, pair.high]))}`;
   };
   const leave = () => { tip.hidden = true; frame?.layer.replaceChildren(); };
   stage.addEventListener("pointermove", (e) => {

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inside import beta_of
 from regretless_bench.methods import RIVALS
 from regretless_bench.methods.adaptive_discretization import AdaptiveDiscretization
 from regretless_bench.methods.grid_ei import GridImprovement
@@ -67,7 +68,7 @@ def test_the_gain_counts_samples_and_not_rows() -> None:
     method = IGPUCB(2, seed=0, fitted=False, kernel="matern52", gain="log", points_per_axis=5)
     told(method, 110).ask()
     assert method.posterior.t < 110
-    assert method._beta() == pytest.approx(0.5 + 0.1 * math.sqrt(2 * (math.log(110) + 1 + math.log(1000))))
+    assert beta_of(method) == pytest.approx(0.5 + 0.1 * math.sqrt(2 * (math.log(110) + 1 + math.log(1000))))
 
 
 def test_grid_ei_and_pi_maximise_their_criteria() -> None:
@@ -306,7 +307,7 @@ def test_a_grid_may_have_its_own_number_of_points_on_every_axis() -> None:
     wanted = 0.5 + 0.1 * np.sqrt(
         2 * (np.sqrt(4) + 1 + np.log(1e3))
     )  # B + R sqrt(2 (gamma + 1 + ln 1/delta)), gamma = sqrt t
-    assert method._beta() == pytest.approx(wanted)
+    assert beta_of(method) == pytest.approx(wanted)
     for wrong in ((3, 3), (3, 3, 0)):
         with pytest.raises(ValueError, match="points_per_axis must be a number, or 3 of them"):
             RIVALS["grid-ei"](points_per_axis=wrong).build(3, seed=0)

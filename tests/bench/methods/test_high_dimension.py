@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from inside import surrogate_of
 from regretless_bench.methods import RIVALS
 from regretless_bench.methods.dropout import Dropout
 from regretless_bench.methods.hesbo import HeSBO
@@ -82,7 +83,7 @@ def test_rembo_gradient_goes_through_the_embedding():
     method = REMBO(12, seed=1, low_dim=2, initial=6)
     loop = Loop(method)
     run(loop, 10)
-    gp = method._surrogate.gp(loop.history.X, loop.history.y)
+    gp = surrogate_of(method).gp(loop.history.X, loop.history.y)
     low = through(log_expected_improvement(gp, float(loop.history.y.max())), method.to_cube, math.sqrt(2) * method.A)
     y, h = np.array([[0.43, 0.61]]), 1e-7
     numeric = [(low[1](y + h * e)[0] - low[1](y - h * e)[0]) / (2 * h) for e in np.eye(2)]
@@ -116,7 +117,7 @@ def test_hesbo_with_one_coordinate_each_models_the_box_itself():
     method.bucket, method.sign = np.arange(3), np.ones(3)
     rng = np.random.default_rng(1)
     X, Q = rng.random((8, 3)), rng.random((5, 3))
-    gp = method._surrogate.gp(method.to_low(X), bowl(X))
+    gp = surrogate_of(method).gp(method.to_low(X), bowl(X))
     expected = Surrogate(Cube.box(3), ard=False, quadratic=False, clip=False).gp(X, bowl(X))
     np.testing.assert_allclose(gp.mean_var(method.to_low(Q)), expected.mean_var(Q), rtol=1e-9)
 
@@ -208,7 +209,7 @@ def test_linebo_in_one_dimension_maximises_the_bound_on_a_grid():
     loop = Loop(method)
     run(loop, design_size(1, None) + 3)
     x, history = loop.ask()[0, 0], loop.history
-    gp = method._surrogate.gp(history.X, history.y, history.yvar)
+    gp = surrogate_of(method).gp(history.X, history.y, history.yvar)
     grid = np.linspace(0, 1, GRID)[:, None]
     mean, variance = gp.mean_var(grid)
     assert x == pytest.approx(grid[np.argmax(mean + 2 * np.sqrt(variance)), 0], abs=1e-12)

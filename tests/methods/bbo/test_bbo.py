@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inside import surrogate_of
 from scipy.stats import norm
 
 from regretless.classics.gp_ei import GPEI
@@ -27,7 +28,7 @@ def told(n: int, dim: int = 2, seed: int = 0) -> History:
 
 
 def model(method: BBO | PrintedBBO, history: History) -> GP:
-    return method._surrogate.gp(history.X, history.y, history.yvar)
+    return surrogate_of(method).gp(history.X, history.y, history.yvar)
 
 
 def improvement(gp: GP, incumbent: float, X: Array) -> Array:

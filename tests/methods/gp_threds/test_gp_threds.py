@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inside import beta_of, row_of
 from regretless_bench.methods.igp_ucb import IGPUCB
 from regretless_bench.problems import make_problem
 
@@ -69,8 +70,8 @@ def test_a_test_without_decisions_is_igp_ucb() -> None:
         next_points(theirs, ours.history, step=i)
         X = ours.ask()
         if i:  # by symmetry two points may be level: ours must be as good as theirs, by their model
-            score = theirs.posterior.mean + theirs._beta() * np.sqrt(theirs.posterior.variance)
-            assert score[theirs._index(X[0])] == pytest.approx(score.max(), abs=1e-9)
+            score = theirs.posterior.mean + beta_of(theirs) * np.sqrt(theirs.posterior.variance)
+            assert score[row_of(theirs, X[0])] == pytest.approx(score.max(), abs=1e-9)
         ours.tell(X, BRANIN.true_unit(X) + 0.1 * math.sin(i))
     assert tree_of(ours).epoch == 1
 
@@ -399,7 +400,7 @@ def test_axes_may_have_different_numbers_of_points() -> None:
     method.tree(History(2))
     test = method.run.running_test
     assert len(test.grid) == 28
-    assert all(test._index(x) == i for i, x in enumerate(test.grid))
+    assert all(row_of(test, x) == i for i, x in enumerate(test.grid))
 
 
 # ---------------------------------------------------------------- the random walk

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from inside import net_of
 
 from regretless.methods import METHODS
 from regretless.methods.neural_bo import authors
@@ -17,7 +18,7 @@ def test_a_training_is_torchs_adam_on_the_same_net(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(authors, "STEPS", 12)
     method = AuthorsNeuralBO(3, seed=1, width=8, ridge=0.01, initial=5)
     method._begin()
-    start = method._start
+    start = net_of(method)
     rng = np.random.default_rng(0)
     x, y = rng.uniform(-1, 1, (7, 3)), 40 + 9 * rng.standard_normal(7)  # values as observed, far from 0
     W, w = (torch.tensor(np.array(part), requires_grad=True) for part in start.weights)

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from inside import model_of, net_of
 
 from regretless.methods.neural_bo import trained
 from regretless.methods.neural_bo.default import NeuralBO
@@ -233,8 +234,8 @@ def test_a_module_of_the_user_s_is_trained_and_gives_what_the_same_net_gives():
     X, y, yvar = data(30)
     domain = np.random.default_rng(0).uniform(-1, 1, (64, 3))
     theirs = TrainedTangent(ModuleNet(Same(), domain, np.random.default_rng(5)), seed=4, ridge=1e-2, steps=60)
-    mine = TrainedTangent(NetTangent(start._start, domain), seed=4, ridge=1e-2, steps=60)
-    mine._start.scaled = lambda scale: None
+    mine = TrainedTangent(NetTangent(net_of(start), domain), seed=4, ridge=1e-2, steps=60)
+    net_of(mine).scaled = lambda scale: None
     for model in (theirs, mine):
         model.refresh(X, y, yvar)
     Z = np.random.default_rng(2).uniform(-1, 1, (20, 3))
@@ -245,7 +246,7 @@ def test_the_default_trains_its_net_unless_told_not_to():
     for options, trains in (({}, True), ({"training": 0}, False)):
         loop = run(NeuralBO(3, seed=1, width=16, **options), 30)
         loop.ask()
-        assert any(part.any() for part in loop.method._model.delta) == trains  # theta - theta0
+        assert any(part.any() for part in model_of(loop.method).delta) == trains  # theta - theta0
 
 
 def test_the_mean_moves_with_every_value_between_trainings():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from inside import net_of
 
 from regretless.methods.neural_bo.printed import PrintedNeuralBO
 from regretless.methods.neural_bo.train_nn import paper_net, theorem_constants
@@ -42,7 +43,7 @@ def test_every_point_is_drawn_by_itself():
     loop = run(PrintedNeuralBO(3, seed=5, width=20, n_candidates=50), 12)
     method, U = loop.method, np.random.default_rng(6).random((400, 3))
     drawn, Z = method.sample(loop.history, U, np.random.default_rng(7)), method.inputs(U)
-    sigma = method.U.deviation(method._start.factors(Z))
+    sigma = method.U.deviation(net_of(method).factors(Z))
     scores = (drawn - method.trained.h(Z)) / (0.1 * sigma)
     np.testing.assert_allclose(scores, np.random.default_rng(7).standard_normal(400), atol=1e-9)
 
@@ -81,7 +82,7 @@ def test_constants_of_the_theorem():
     loop = run(PrintedNeuralBO(3, seed=1, budget=10, constants="theorem", width=20), 9)
     assert loop.method.lam == pytest.approx(1.1)
     assert loop.method.learning_rate(loop.history) == pytest.approx((found.rate, found.rate))
-    net = loop.method._start
+    net = net_of(loop.method)
     assert not net.weights[-1].any()
     assert np.ptp(net.outputs(np.random.default_rng(0).random((5, 3)))) == 0.0
     assert net.weights[0].var() == pytest.approx(2 / 20, rel=0.5)

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from inside import net_of
 
 from regretless.methods.neural_bo import uncertainty
 from regretless.methods.neural_bo.printed import PrintedNeuralBO
@@ -115,7 +116,7 @@ def test_a_run_goes_on_exactly_across_the_border(cut: int, monkeypatch: pytest.M
             part = whole.resumed(fresh().method)
     method = whole.method
     assert isinstance(method, PrintedNeuralBO)
-    assert method._start.features == 18
+    assert net_of(method).features == 18
     method.sample(whole.history, x, np.random.default_rng(0))
     assert isinstance(method.U.form, WeightRidge)
     replayed.tell(whole.history.X[:cut], whole.history.y[:cut])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inside import surrogate_of
 
 import regretless as rg
 from regretless.history import History
@@ -55,6 +56,6 @@ def test_methods_recommend_by_it() -> None:
     for x in [*np.linspace(2.1, 6.9, 15), 4.5]:
         opt.tell(opt.adopt({"x": float(x)}), (x - 4.4) ** 2 + 0.2 * rng.standard_normal())
     assert opt.method.shows_noise(opt.history)
-    gp = opt.method._surrogate.gp(*opt.history.basis)  # type: ignore[attr-defined]
+    gp = surrogate_of(opt.method).gp(*opt.history.basis)
     assert opt.method.recommend(opt.history).tolist() == best_weighed(gp, opt.history).tolist()
     assert opt.recommend()["x"] == pytest.approx(4.4, abs=0.7)
