@@ -24,7 +24,7 @@ from regretless.methods.go_ucb.oracle import LEAST_NOISE, FamilyFit
 from regretless.models.gp.fit import WALL
 from regretless.models.gp.kernels import Hyper, Kernel, squared_distances
 from regretless.models.gp.lbfgs import minimise, row_by_row
-from regretless.models.gp.posterior import GP
+from regretless.models.gp.posterior import GP, Factor
 from regretless.models.gp.surrogate import Surrogate, clipped
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -35,6 +35,9 @@ Pending: TypeAlias = tuple[Array, Array] | None
 """Points (m x d) and their gradients (m x p) that are conditioned on without values."""
 
 # The rules of the comparison were settled on the seeds 1000 to 1011; the runs are in docs/lab/go-ucb.md.
+MOST_COMPARED = 1000
+"""The most values on which the models are compared and on which the hybrid rests, even ones and the best: both cost
+their cube. The family rests on all."""
 HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0  # nats by which each must win; 4 and 10 gave the same medians
 ERRORS = 1.0  # standard errors by which a model must also win; three gave the same medians
 NEAR = 0.03  # told points closer than this (root mean square over the coordinates) share one vote; set by hand
@@ -165,7 +168,8 @@ class LeaveOneOut:
 
     def __init__(self, density: dict[Leader, Array], X: Array, unclipped: NDArray[np.bool_]) -> None:
         self.density = density
-        self._votes = votes(X), np.where(unclipped, votes(X, unclipped), 0.0)
+        near = near_pairs(X)
+        self._votes = votes(near), np.where(unclipped, votes(near[:, unclipped]), 0.0)
 
     def gain(self, a: Leader, b: Leader) -> tuple[float, float]:
         """By how many nats model a predicts left-out values better than model b, and the standard error of that."""
@@ -199,12 +203,13 @@ class Guard:
     def evidence(self, X: Array, y: Array, yvar: Array, fit: FamilyFit) -> LeaveOneOut:
         """The leave-one-out log densities under each model. The hybrid's residuals are those of a fit that has seen the
         left-out value, so it pays the leverage of each row: one nat for every parameter the data have determined."""
+        rows = compared(fit)
         density: dict[Leader, Array] = {
-            "family": family_density(fit),
-            "hybrid": self.hybrid(X, fit).leave_one_out() - fit.ball.norms(fit.rows) ** 2,
-            "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale),
+            "family": family_density(fit)[rows],
+            "hybrid": self.hybrid(X, fit).leave_one_out() - fit.ball.norms(fit.rows[rows]) ** 2,
+            "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale, rows),
         }
-        return LeaveOneOut(density, X, clipped(y) == y)
+        return LeaveOneOut(density, X[rows], (clipped(y) == y)[rows])
 
     def verdict(self, X: Array, y: Array, yvar: Array, fit: FamilyFit) -> tuple[Leader, float]:
         """What the data say of the family: the model that predicts left-out values clearly better, and by how many
@@ -214,16 +219,17 @@ class Guard:
         is left out. The hybrid that `choice` acts on is centred at the fit, which finds better points (docs, What was
         tried), but its densities are too good where parameters are barely determined.
         """
-        G = fit.jacobian[:, fit.free]
+        rows, G = compared(fit), fit.jacobian[:, fit.free]
         targets = fit.residuals + G @ fit.v[fit.free]
         shares = replace(self._fitted_shares(X, fit), linear=1.0)
         alone = replace(shares, residual=0.0, noise=fit.sigma2)
+        data = X[rows], G[rows], targets[rows], fit.weight[rows]
         density: dict[Leader, Array] = {
-            "family": Hybrid(self.surrogate.kernel, alone, X, G, targets, fit.weight).leave_one_out(),
-            "hybrid": Hybrid(self.surrogate.kernel, shares, X, G, targets, fit.weight).leave_one_out(),
-            "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale),
+            "family": Hybrid(self.surrogate.kernel, alone, *data).leave_one_out(),
+            "hybrid": Hybrid(self.surrogate.kernel, shares, *data).leave_one_out(),
+            "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale, rows),
         }
-        evidence = LeaveOneOut(density, X, clipped(y) == y)
+        evidence = LeaveOneOut(density, X[rows], (clipped(y) == y)[rows])
         # 4.0: nats by which the hybrid must win before the user is told that the family is wrong (docs)
         rivals: tuple[tuple[Leader, float], ...] = (("hybrid", 4.0), ("process", PROCESS_MARGIN))
         ahead = [name for name, margin in rivals if evidence.favours(name, "family", margin)]
@@ -232,27 +238,42 @@ class Guard:
         return best, gains.get(best, 0.0)
 
     def hybrid(self, X: Array, fit: FamilyFit, pending: Pending = None) -> Hybrid:
-        """The hybrid centred at the fit."""
-        shares = self._fitted_shares(X, fit)
-        return Hybrid(self.surrogate.kernel, shares, X, fit.jacobian, fit.residuals, fit.weight, pending)
+        """The hybrid centred at the fit, of the values that are compared."""
+        shares, rows = self._fitted_shares(X, fit), compared(fit)
+        data = X[rows], fit.jacobian[rows], fit.residuals[rows], fit.weight[rows]
+        return Hybrid(self.surrogate.kernel, shares, *data, pending)
 
     def _fitted_shares(self, X: Array, fit: FamilyFit) -> Shares:
         # rows that the shares are fitted to, even ones and the best; a step costs their cube; set by hand
         most_rows = 128
         if self._shares is None or self._shares[0] is not fit:
-            rows = np.arange(fit.n)
-            if fit.n > most_rows:
-                even = np.linspace(0, fit.n - 1, most_rows // 2).astype(np.intp)
-                rows = np.unique(np.concatenate([even, np.argsort(-fit.z, kind="stable")[: most_rows // 2]]))
+            rows = np.arange(fit.n) if fit.n <= most_rows else even_and_best(fit.z, most_rows)
             self._shares = fit, fit_shares(self.surrogate.kernel, X[rows], fit.jacobian[rows], fit.residuals[rows])
         return self._shares[1]
 
 
-def votes(X: Array, counted: NDArray[np.bool_] | None = None) -> Array:
-    """One over the number of points, of those counted, that are NEAR each of the points (n x d), n."""
-    near = ((X[:, None] - X[None]) ** 2).mean(axis=2) <= NEAR**2
-    number = near.sum(axis=1) if counted is None else near[:, counted].sum(axis=1)
-    return np.asarray(1.0 / np.maximum(number, 1))
+def compared(fit: FamilyFit) -> NDArray[np.intp] | slice:
+    """The rows on which the models are compared."""
+    return slice(None) if fit.n <= MOST_COMPARED else even_and_best(fit.z, MOST_COMPARED)
+
+
+def even_and_best(z: Array, most: int) -> NDArray[np.intp]:
+    """At most so many rows of values z (n), in order: half of them spread evenly, and the best."""
+    even = np.linspace(0, len(z) - 1, most // 2).astype(np.intp)
+    return np.unique(np.concatenate([even, np.argsort(-z, kind="stable")[: most // 2]]))
+
+
+def near_pairs(X: Array) -> NDArray[np.bool_]:
+    """Which of the points (n x d) are NEAR each other, n x n."""
+    squares = np.zeros((len(X), len(X)))
+    for column in X.T:
+        squares += (column[:, None] - column) ** 2
+    return np.asarray(squares / X.shape[1] <= NEAR**2)
+
+
+def votes(near: NDArray[np.bool_]) -> Array:
+    """One over the number of points that each is near to, n, from rows (n x k) of `near_pairs`."""
+    return np.asarray(1.0 / np.maximum(near.sum(axis=1), 1))
 
 
 def family_density(fit: FamilyFit) -> Array:
@@ -262,8 +283,12 @@ def family_density(fit: FamilyFit) -> Array:
     return np.asarray(-0.5 * (fit.residuals / left) ** 2 / variance - 0.5 * np.log(2 * math.pi * variance))
 
 
-def process_density(gp: GP, scale: float) -> Array:
-    """Leave-one-out log densities of a Gaussian process without pending points, n, of values in units of `scale`."""
+def process_density(gp: GP, scale: float, rows: NDArray[np.intp] | slice = slice(None)) -> Array:
+    """Leave-one-out log densities of a Gaussian process without pending points, n, of values in units of `scale`; the
+    process of these rows, where they are not all."""
+    if not isinstance(rows, slice):
+        factor = Factor(gp.factor.kernel, gp.hyper, gp.factor.X[rows], gp.factor.noise[rows])
+        gp = GP(factor, gp.y[rows], offset=gp.offset, scale=gp.scale, profile=gp.profile)
     inverse = gp.factor.lower(np.eye(gp.n))
     precision = np.einsum("ij,ij->i", inverse, inverse) / gp.signal
     residual = (gp.y - gp.offset) / gp.scale - gp.mean

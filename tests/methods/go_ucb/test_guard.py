@@ -5,6 +5,7 @@ import pytest
 
 from regretless.methods.go_ucb import guard as module
 from regretless.methods.go_ucb.guard import (
+    MOST_COMPARED,
     MOST_NATS,
     Guard,
     Hybrid,
@@ -12,6 +13,7 @@ from regretless.methods.go_ucb.guard import (
     Shares,
     family_density,
     fit_shares,
+    near_pairs,
     process_density,
     votes,
 )
@@ -150,9 +152,24 @@ def test_the_guard_trusts_a_right_family_and_leaves_a_wrong_one():
     assert Guard(Cube.box(2), noise_var=None, flexible=True).choice(X, y, yvar, oracle()(X, y, yvar)) == "process"
 
 
+def test_the_guard_judges_many_values_by_some_of_them():
+    n = MOST_COMPARED + 300
+    for curved, expected in ((False, {"family"}), (True, {"hybrid", "process"})):
+        guard = Guard(Cube.box(2), noise_var=None, flexible=False)
+        X, y, yvar = history(curved, n)
+        fit = oracle()(X, y, yvar)
+        assert guard.choice(X, y, yvar, fit) in expected
+        assert guard.verdict(X, y, yvar, fit)[0] in expected
+        hybrid = guard.hybrid(X, fit, (np.array([[0.2, 0.3]]), fit.jacobian[:1]))
+        assert hybrid.n <= MOST_COMPARED
+        best = X[[np.argmax(y)]]
+        more, sd = hybrid.correction(best, fit.jacobian[[np.argmax(y)]])
+        assert (fit.values[np.argmax(y)] + more[0] - fit.z[np.argmax(y)]) ** 2 < 9 * (sd[0] ** 2 + fit.sigma2)
+
+
 def test_repetitions_of_one_point_share_one_vote():
     X = np.vstack([np.full((30, 2), 0.3) + 1e-3 * np.arange(30)[:, None], [[0.9, 0.1], [0.1, 0.9]]])
-    weight = votes(X)
+    weight = votes(near_pairs(X))
     np.testing.assert_allclose(weight[-2:], 1.0)
     assert weight[:30].sum() == pytest.approx(1.0, abs=0.1)
     often = np.r_[
