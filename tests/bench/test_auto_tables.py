@@ -117,6 +117,30 @@ def test_the_pages_of_the_peers_are_those_of_the_outcomes(name: str, experiment:
     assert module.page_with(text, [r for r in rows if r["family"] != 2], tables) != text
 
 
+def test_the_readme_s_figures_beside_tpe_are_those_of_the_outcomes(experiment: Callable[[str], ModuleType]) -> None:
+    module = experiment("peers_page")
+    rows = module.rows_of(module.OUTCOMES)
+    won: dict[str, tuple[int, int]] = {}
+    medians: dict[str, list[float]] = {"auto": [], "optuna-tpe": []}
+    for title, suites, methods in module.KINDS:
+        if "optuna-tpe" not in methods or title.startswith("the same"):
+            continue
+        ran, cases, values = module.field_of(rows, methods, suites)
+        losses = values["advised"]
+        won[title] = int((losses[:, 0] < losses[:, ran.index("optuna-tpe")]).sum()), len(cases)
+        for method, found in medians.items():
+            own = [[r["ms"] for r in rows if (r["method"], r["suite"]) == (method, suite)] for suite in suites]
+            found += [float(np.median(ms)) for ms in own if ms]
+    text = " ".join((module.DOCS.parent / "README.md").read_text(encoding="utf-8").split())
+    noise, clean = (won[next(t for t in won if t.startswith(start))] for start in ("noise of", "no noise"))
+    trainings = np.sum([score for title, score in won.items() if "trainings" in title], axis=0)
+    said = f"On {noise[1]} runs with noise it ended better than Optuna's TPE on {noise[0]}, "
+    said += f"without noise on {clean[0]} of {clean[1]}. On {trainings[1]} runs on trainings it won {trainings[0]},"
+    assert said in text
+    ours, theirs = (f"{min(ms):.0f} to {max(ms):.0f}" for ms in medians.values())
+    assert f"An ask takes {ours} ms of processor time, TPE's {theirs}." in text
+
+
 def test_the_guide_s_page_of_the_peers_is_short(experiment: Callable[[str], ModuleType]) -> None:
     assert len(experiment("peers_page").PAGE.read_text(encoding="utf-8").split()) <= 1200
 
