@@ -37,7 +37,7 @@ def bbob(
     """COCO bbob: function 1 to 24, dim 2, 3, 5, 10, 20 or 40; the instance follows the seed unless named;
     noise_iqr: the noise's sd as a share of the function's interquartile range (needs coco-experiment)."""
     chosen = _checked(function, dim, instance, seed, DIMENSIONS)
-    problem, point, optimum = _coco("bbob", function, dim, chosen)
+    problem, point, optimum = coco_problem("bbob", function, dim, chosen)
 
     def rows(X: Array) -> Array:
         return np.array([problem(x) for x in X])
@@ -57,7 +57,7 @@ class MixedInteger(Problem):
     """A function of bbob-mixint."""
 
     def __init__(self, function: int, dim: int, instance: int) -> None:
-        self._problem, point, optimum = _coco("bbob-mixint", function, dim, instance)
+        self._problem, point, optimum = coco_problem("bbob-mixint", function, dim, instance)
         whole = self._problem.number_of_integer_variables
         ends = list(zip(self._problem.lower_bounds.tolist(), self._problem.upper_bounds.tolist(), strict=True))
         parameters = [Int(int(a), int(b)) if i < whole else Float(a, b) for i, (a, b) in enumerate(ends)]
@@ -88,7 +88,7 @@ def _checked(function: int, dim: int, instance: int | None, seed: int, dimension
 
 
 @functools.lru_cache(maxsize=64)
-def _coco(name: str, function: int, dim: int, instance: int) -> tuple[Any, Array, float]:
+def coco_problem(name: str, function: int, dim: int, instance: int) -> tuple[Any, Array, float]:
     """The library's problem, its optimal point and its optimal value (bbob's are whole hundredths)."""
     suite = library("cocoex").Suite(name, f"instances:{instance}", f"dimensions:{dim} function_indices:{function}")
     problem = suite.get_problem(0)

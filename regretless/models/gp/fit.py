@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.models.gp.kernels import Hyper, Kernel, blocks, squared_distances
+from regretless.models.gp.kernels import BLOCK, Hyper, Kernel, blocks, squared_distances
 from regretless.models.gp.lbfgs import minimise, row_by_row
 from regretless.space.parameters import Array
 
@@ -98,6 +98,8 @@ class NegativeLogPosterior:
         self._A, self._slope = np.empty((n, n)), np.empty((n, n))
         self._distance = None if ard else self._squared()
         self._sides = np.empty((2, n))
+        self._not_below = np.triu(np.ones((min(n, BLOCK), min(n, BLOCK)), dtype=bool))
+        """Which entries of a block on the diagonal are on it or above it."""
         self._trend: Array | None = None
 
     def _squared(self) -> Array:
@@ -191,7 +193,7 @@ class NegativeLogPosterior:
         for i, j in blocks(n):
             M = np.multiply.outer(alpha[i:j], alpha[:j])
             M -= inverse[i:j, :j]
-            M[:, i:j] = np.tril(M[:, i:j], -1)
+            np.copyto(M[:, i:j], 0.0, where=self._not_below[: j - i, : j - i])
             if q:
                 trend += float(np.vdot(M, self._squared_trend(i, j)))
             M *= self._slope[i:j, :j]

@@ -64,9 +64,15 @@ def agreeing_values(a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]
     return common if same.all() else int(np.argmin(same))
 
 
+def median(y: Array) -> float:
+    """The median of y (n), to the last bit NumPy's, which takes ten times as long for a hundred values."""
+    ordered, half = np.sort(y), len(y) // 2
+    return float(ordered[half]) if len(y) % 2 else (float(ordered[half - 1]) + float(ordered[half])) / 2
+
+
 def clipped(y: Array) -> Array:
     """y (n) with values below 2 median - max raised to it; as it is when over half of the values equal the best."""
-    middle, top = float(np.median(y)), float(y.max())
+    middle, top = median(y), float(y.max())
     return np.maximum(y, middle - (top - middle)) if top > middle else y
 
 
@@ -74,7 +80,7 @@ def compressed(observed: Array, y: Array) -> tuple[Array, Array]:
     """Values y (k) with low ones compressed, and the slope of that map at each (k): y above the median c of the
     observed values (n), c - s log(1 + (c - y) / s) below it, s = max - c. A long tail of low values would drown the
     rest."""
-    middle, top = float(np.median(observed)), float(observed.max())
+    middle, top = median(observed), float(observed.max())
     span = top - middle
     if not span > 1e-12 * (abs(top) + abs(middle)):
         return np.array(y), np.ones(len(y))
