@@ -552,7 +552,9 @@ class Combined(StopRule):
     def check(self, run: RunView) -> str | None:
         found = [rule.check(run) for rule in self.rules]  # each keeps its own count, so all are asked
         said = [reason for reason in found if reason is not None]
-        self.reason = "; ".join(said) if len(said) >= (len(found) if self.all_of else 1) else None
+        begins = f"{said[0].partition(': ')[0]}: " if said else ""  # "stopped after 20 trials: " is said once
+        rest = [reason.removeprefix(begins) for reason in said[1:]]
+        self.reason = "; ".join([*said[:1], *rest]) if len(said) >= (len(found) if self.all_of else 1) else None
         return self.reason
 
 

@@ -74,6 +74,15 @@ def test_what_does_not_pay_stops() -> None:
     assert rg.Worth(per_unit=10.0, per_trial=1.0).check(late) is None  # 80 trials cost 80 and bring 1000
 
 
+def test_reasons_of_several_rules_say_once_when() -> None:
+    for rule in (rg.StopWhen(gain_below=9.0) & rg.StopWhen(no_improvement=1), rg.StopWhen(gain_below=9.0)):
+        either = rule | rg.Worth(per_unit=1.0, per_trial=2.0)
+        said = str(either.check(run_with(0.02)))
+        assert said.startswith("stopped after 3 trials: 20 more trials gain 9 or more")
+        assert said.count("stopped after") == 1
+        assert said.endswith("no other number of them pays")
+
+
 def test_hours_are_those_that_trials_took() -> None:
     half_hour = run_with(0.2, seconds=1800.0)
     assert rg.Worth(per_unit=10.0, per_hour=3.9).check(half_hour) is None
