@@ -52,7 +52,7 @@ def record(family: str, number: int) -> list[dict[str, Any]]:
         trial = opt.ask()
         true[trial.number] = problem.sign * float(problem.true(trial.params))
         opt.tell(trial, problem.observe(trial.params).y, var=problem.noise_sd**2 if told else None)
-        if len(opt.trials) in AT and opt.method.shows_noise(opt.history):
+        if len(opt.trials) in AT and opt.method.noise(opt.history).shows:
             found.append(statements(opt, true, problem, rng) | {"family": family, "number": number, "told": told})
     return found
 

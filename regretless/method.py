@@ -73,6 +73,16 @@ class Traits:
     """Whether it weighs its acquisition by where the user expects good values."""
 
 
+@dataclass(frozen=True)
+class Noise:
+    """What is known of the noise of values."""
+
+    stated: bool | None
+    """Whether there is any, where options or the run say so."""
+    shows: bool
+    """Whether there is any, as far as options, a bound, told variances or two values of one setting show it."""
+
+
 class Method(ABC):
     """An optimiser of one black box on the unit cube, maximising; see the module's text for the law it keeps.
 
@@ -83,8 +93,8 @@ class Method(ABC):
     """
 
     traits: Traits = Traits()
-    known_noise: bool | None = None
-    """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
+    _noisy: bool | None = None
+    """Whether the values are noisy, where options (`stated_noise`) or the run say so; None: they have to show it."""
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         self.cube = cube if isinstance(cube, Cube) else Cube.box(cube)
@@ -117,7 +127,7 @@ class Method(ABC):
         if history.objectives > 1:
             rows, values, _ = self.front(history)
             return np.array(history.X[rows[compromise(values)]])
-        if not self.shows_noise(history):
+        if not self.noise(history).shows:
             return np.array(history.X[history.best_row()])
         with threads_for(self.traits.model_free):
             best = np.asarray(self._recommend(history), dtype=np.float64).reshape(self.dim)
@@ -126,7 +136,7 @@ class Method(ABC):
     def front(self, history: History) -> tuple[NDArray[np.intp], Array, Array]:
         """The rows of the front's members, m, in the order of their evaluation and one for each setting, the values
         that they are taken to have, to be maximised, and the sds of these, m x k each; NaN: not known."""
-        values, sds = self._estimates(history) if self.shows_noise(history) else (history.Y, np.full_like(history.Y, 0))
+        values, sds = self._estimates(history) if self.noise(history).shows else (history.Y, np.full_like(history.Y, 0))
         firsts: dict[bytes, int] = {}
         for i, x in enumerate(history.X):
             if not history.n_constraints or history.feasible[i]:
@@ -155,26 +165,15 @@ class Method(ABC):
         """Whether a model that searches this history uses values at points outside the cube."""
         return self.traits.outside
 
-    def shows_noise(self, history: History) -> bool:
-        """Whether the values are noisy, as far as told variances, options or repeated settings show it."""
-        if history.noise_bound > 0:
-            return True
-        known = None if (history.Yvar > 0).any() else self.known_noise
-        return history.values_differ if known is None else known
-
-    def gains_by_repeating(self, history: History) -> bool:
-        """Whether further values of known settings are worth having: noise was told or bounded, or values differ and no
-        option says that they are exact."""
-        exact = self.known_noise is False and not (history.Yvar > 0).any()
-        return self._repeats(history) or history.noise_bound > 0 or (not exact and history.values_differ)
+    def noise(self, history: History) -> Noise:
+        """What is known of the noise of these values; a told variance goes before what options say."""
+        stated = None if (history.Yvar > 0).any() else self._noisy
+        shows = history.values_differ if stated is None else stated
+        return Noise(self._noisy, shows=history.noise_bound > 0 or shows)
 
     def bind(self, space: Space, sign: float) -> None:  # noqa: B027 - a hook that may stay empty
         """Shows the user's own space, and the sign that turns told values into the user's, to methods whose model works
         in those units."""
-
-    def state_noise(self, noisy: bool) -> None:
-        """Says whether values are noisy, before the first of them; options that say it go before."""
-        self.known_noise = noisy
 
     def warm(self, history: History) -> State:
         """What it would cost time to find again from this history, such as fitted hyper-parameters."""
@@ -266,6 +265,13 @@ def next_points(method: Method, history: History, n: int = 1, *, step: int, cube
             if i + 1 < n:
                 history = history.with_pending(x)
     return np.array(points)
+
+
+def gains_by_repeating(method: Method, history: History) -> bool:
+    """Whether further values of known settings are worth having: noise was told or bounded, or values differ and no
+    option says that they are exact."""
+    exact = method._noisy is False and not (history.Yvar > 0).any()
+    return method._repeats(history) or history.noise_bound > 0 or (not exact and history.values_differ)
 
 
 def _believed(method: Method, history: History, cube: Cube, rng: Draws) -> Array:
@@ -421,8 +427,8 @@ class Recipe:
         method = self.method(cube, seed=seed, budget=budget, **self.options)
         if isinstance(space, Space):
             method.bind(space, sign)
-        if noisy is not None and method.known_noise is None:
-            method.state_noise(noisy)
+        if method._noisy is None:
+            method._noisy = noisy
         return method
 
     @property

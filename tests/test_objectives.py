@@ -334,7 +334,7 @@ def test_everything_a_run_may_hold_is_replayed(kind: str, method: str, tmp_path:
     if kind == "constraints":
         assert whole.history.feasible[rows].all() or method == "sms-emoa"
     if kind.startswith("noise"):
-        assert whole.method.shows_noise(whole.history)
+        assert whole.method.noise(whole.history).shows
 
 
 def test_a_prior_moves_the_first_settings() -> None:

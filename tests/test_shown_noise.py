@@ -67,4 +67,4 @@ def test_options_that_state_the_noise_settle_it(options: dict, noisy: bool) -> N
     opt = Optimizer([(0.5, 2.5)], method=rg.GPUCB(**options), seed=0)
     for _ in range(4):
         opt.tell(opt.ask(), 1.0)
-    assert opt.method.shows_noise(opt.history) is noisy
+    assert opt.method.noise(opt.history).shows is noisy

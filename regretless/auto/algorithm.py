@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,10 +62,9 @@ class Auto(Method):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        self.known_noise = noisy
+        self._noisy = noisy
         self._run = table.Situation.of(self.cube, self.budget)
-        self._model = Model(self.cube, seed=seed, budget=self.budget, noisy=noisy, rare=self._run.long)
-        self._parts: dict[str, Method] = {table.MODEL: self._model}
+        self._parts: dict[str, Method] = {}
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         part = table.proposer(self._situation(history, cube, rng.step))
@@ -98,13 +98,6 @@ class Auto(Method):
         evolutions = table.EVOLUTION, table.FRONT_EVOLUTION
         return table.first_row(self._situation(history, self.cube)).part not in evolutions
 
-    def state_noise(self, noisy: bool) -> None:
-        super().state_noise(noisy)
-        self._model.state_noise(noisy)
-
-    def shows_noise(self, history: History) -> bool:
-        return self._answering(history).shows_noise(history) if history.objectives > 1 else super().shows_noise(history)
-
     def _estimates(self, history: History) -> tuple[Array, Array]:
         return self._answering(history)._estimates(history)
 
@@ -134,15 +127,21 @@ class Auto(Method):
         """The part that recommends and certifies."""
         return self._part(table.answerer(self._situation(history, self.cube)))
 
+    @cached_property
+    def _model(self) -> Model:
+        return Model(self.cube, seed=self.seed, budget=self.budget, noisy=self._noisy, rare=self._run.long)
+
     def _part(self, name: str) -> Method:
-        """A part by its name, built when it is first needed."""
+        """A part by its name, built when it is first needed: by then all is said about noise."""
+        if name == table.MODEL:
+            return self._model
         if name not in self._parts:
             run: dict[str, Any] = {"seed": self.seed, "budget": self.budget}
             if name == table.EVOLUTION:
                 self._parts[name] = Evolution(self.cube, **run, is_noisy=self._model.is_noisy)
             else:
                 self._parts[name] = CLASSICS[name].build(self.cube, **run)
-            self._parts[name].known_noise = self.known_noise
+            self._parts[name]._noisy = self._noisy
         return self._parts[name]
 
 

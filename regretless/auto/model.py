@@ -37,7 +37,7 @@ class Model(GPMethod):
         self, cube: int | Cube, *, seed: int, budget: int | None, noisy: bool | None = None, rare: bool = False
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        self.known_noise, self._rare = noisy, rare
+        self._noisy, self._rare = noisy, rare
         self._models = {
             certain: Surrogate(self.cube, clip=not certain, compress=certain, rotate=not is_many(self.cube))
             for certain in (False, True)
@@ -49,10 +49,6 @@ class Model(GPMethod):
 
     # -- noise
 
-    def state_noise(self, noisy: bool) -> None:
-        super().state_noise(noisy)
-        self._begin()
-
     def evidence(self, history: History) -> NoiseEvidence:
         """What the values show of noise."""
         self._catch_up(history)
@@ -60,7 +56,7 @@ class Model(GPMethod):
 
     def states_noise(self, history: History) -> bool:
         """Whether options or a bound say that there is noise."""
-        return self.known_noise is True or history.noise_bound > 0
+        return self._noisy is True or history.noise_bound > 0
 
     def is_noisy(self, history: History) -> bool:
         """Whether noise is certain: it was stated or has shown."""
@@ -75,7 +71,7 @@ class Model(GPMethod):
 
     def _wants_probe(self, history: History, gp: GP) -> bool:
         """Whether noise is to be looked for: nothing has settled the question, nor will a pending point."""
-        stated = self.known_noise is not None or history.noise_bound > 0
+        stated = self._noisy is not None or history.noise_bound > 0
         # 10: the values after which a finite space, or one with labels, is tested whatever the fit says: labels explain
         # any noise, each combination by itself, and the model then sees none
         suspected = noise_shows(gp) or (self._labelled and len(history) >= 10)
@@ -86,7 +82,7 @@ class Model(GPMethod):
     # -- what follows from the history
 
     def _begin(self) -> None:
-        self._evidence = NoiseEvidence(exact=self.known_noise is False)
+        self._evidence = NoiseEvidence(exact=self._noisy is False)
 
     def _update(self, history: History, first: int) -> None:
         self._evidence.observe(history.X[first:], history.y[first:], history.yvar[first:], first)

@@ -18,6 +18,7 @@ Deviations
 from regretless.basics.options import in_range, whole_number
 from regretless.basics.streams import Draws
 from regretless.history import History
+from regretless.method import gains_by_repeating
 from regretless.methods.shared import GPMethod
 from regretless.models.gp.acquisition import upper_confidence
 from regretless.models.gp.certify import verifying_point
@@ -74,7 +75,7 @@ class GPUCB(GPMethod):
         """Where the certificate's bound is most likely exceeded, d."""
         # 0.01: the delta of the bound that verifying asks work on: what `GapBelow` asks for at a check
         x = verifying_point(self._conservative.gp(*history.basis, history.pending), cube, 0.01, rng)
-        return x if self.gains_by_repeating(history) else away_from_known(x, history, cube, rng)
+        return x if gains_by_repeating(self, history) else away_from_known(x, history, cube, rng)
 
     def _width(self, history: History) -> float:
         """The width of this step."""

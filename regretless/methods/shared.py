@@ -81,7 +81,7 @@ class GPMethod(DesignedMethod):
         centre: bool = True,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget, centre=centre)
-        self.known_noise = stated_noise(noise_var)
+        self._noisy = stated_noise(noise_var)
         self._surrogate = Surrogate(
             self.cube, kernel=kernel, ard=ard, noise_var=noise_var, quadratic=quadratic, clip=clip, rotate=rotate
         )

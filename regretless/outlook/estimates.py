@@ -362,7 +362,7 @@ def estimates_of(task: Task, method: Method, history: History, objective: int = 
     """What the history of a task says of one of its objectives, on the cube in which each label has a share."""
     found = _kept.setdefault(history, {})
     if objective not in found:
-        shows = len(history) > 0 and method.shows_noise(history)
+        shows = len(history) > 0 and method.noise(history).shows
         told = history.Y[:, objective], history.Yvar[:, objective]
         X = np.array([in_shares(task, method, x) for x in history.X]).reshape(len(history), len(task.space))
         found[objective] = Estimates(task.space.cube(), X, *told, sign=task.signs[objective], noisy=shows)

@@ -59,7 +59,7 @@ def front_share(task: Task, method: Method, history: History, book: Any, probing
 def _share(task: Task, method: Method, history: History, book: Any, probing: Probing, delta: float) -> Share:
     if len(history) == 0:
         return Share(None, "nothing has been evaluated yet")
-    if method.shows_noise(history):
+    if method.noise(history).shows:
         return Share(None, "the values are noisy, so it is not known which of them extend the front", exact=False)
     unseen = share_unseen(method.cube, history.X)
     looked = counted_probes(probing, delta)

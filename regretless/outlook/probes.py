@@ -206,7 +206,7 @@ def _share_left(task: Task, method: Method, history: History, probing: Probing, 
     anytime, delta = rule is not None, delta * (1.0 if rule is None else rule.part)
     if len(history) == 0:
         return Share(None, "nothing has been evaluated yet")
-    exact, bounded = not method.shows_noise(history), history.noise_bound > 0
+    exact, bounded = not method.noise(history).shows, history.noise_bound > 0
     unseen = share_unseen(method.cube, history.X) if exact else 1.0
     looked = _look(probing.steps, delta, anytime)
     if isinstance(looked, str):
@@ -295,14 +295,14 @@ SettingBounds = tuple[dict[bytes, float], float]
 def _bounds(method: Method, history: History, probes: int, delta: float, anytime: bool) -> SettingBounds | str:
     """The bounds of all told settings, which may fail with probability delta where noise is Gaussian, or why they
     cannot be had. The recommended setting does not beat itself."""
-    if method.shows_noise(history) and not history.noise_bound:
+    if method.noise(history).shows and not history.noise_bound:
         return _noisy_bounds(method, history, probes, delta, anytime)
     found = certain_bounds(history)
     if isinstance(found, str):
         return found
     tops, bottoms = found
     best = method.recommend(history).tobytes()
-    if best not in tops and method.shows_noise(history):
+    if best not in tops and method.noise(history).shows:
         return NEVER_EVALUATED
     bottom = bottoms.get(best, -math.inf)
     return {**tops, best: bottom}, bottom
@@ -343,7 +343,8 @@ def gap_left(task: Task, method: Method, history: History, delta: float, *, limi
 def supposes_exact(method: Method, history: History) -> bool:
     """Whether values that show no noise may hold some, because nobody has said that they do not: one value of each
     setting shows nothing of it."""
-    return not method.shows_noise(history) and method.known_noise is not False
+    noise = method.noise(history)
+    return not noise.shows and noise.stated is not False
 
 
 def _without_promise(task: Task, *, whole: bool, limited: bool) -> str:
@@ -356,7 +357,7 @@ def _without_promise(task: Task, *, whole: bool, limited: bool) -> str:
 def _certain_range(method: Method, history: History) -> tuple[float | None, float | None]:
     """What the recommended setting is worth at least, and the most that any known setting can be worth, where both are
     certain."""
-    if not method.shows_noise(history):
+    if not method.noise(history).shows:
         row = history.best_row()
         value = float(history.y[row]) if history.feasible[row] else None
         return value, value

@@ -89,7 +89,7 @@ class Standing:
         for m in trials:
             whole_number(trials=m)
         with self._run.computing() as method:
-            noisy = len(self.history) > 0 and method.shows_noise(self.history)
+            noisy = len(self.history) > 0 and method.noise(self.history).shows
             if self._run not in _forecasts:
                 _forecasts[self._run] = Forecasts(method.cube)
             return _forecasts[self._run].outlook(self.history, trials, noisy=noisy, task=self.task)

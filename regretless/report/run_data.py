@@ -215,7 +215,7 @@ class RunData:
     @functools.cached_property
     def noisy(self) -> bool:
         """Whether the values show noise."""
-        return self.optimizer.method.shows_noise(self.optimizer.history)
+        return self.optimizer.method.noise(self.optimizer.history).shows
 
     @property
     def beyond(self) -> int:

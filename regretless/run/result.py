@@ -162,7 +162,7 @@ class Result:
             f"the best value seen is {self.best.value:.6g}, of trial {self.optimizer.book.record.number_of(self.best)}"
         )
         lucky = "" if self.value == self.best.value else f"; {seen}, perhaps by luck"
-        if self.optimizer.method.shows_noise(self.optimizer.history):
+        if self.optimizer.method.noise(self.optimizer.history).shows:
             expected = self.optimizer.predict(self.params)
             there = "never" if np.isnan(self.value) else f"{self.value:.6g}, {_counted(expected.values)}"
             return f"value {expected}, because the values are noisy; measured there: {there}{lucky}"

@@ -8,7 +8,7 @@ from regretless.auto.evolution import Evolution, best_of_many
 from regretless.auto.model import Model
 from regretless.classics import CLASSICS
 from regretless.files.book import Earlier
-from regretless.method import Method, next_points
+from regretless.method import Method, gains_by_repeating, next_points
 from regretless.models.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.models.gp.maximiser import Acquisition
 from regretless.models.gp.posterior import GP
@@ -167,7 +167,7 @@ def test_ripples_are_told_from_noise() -> None:
     loop = begun(RIPPLES.cube(), 1, 40)
     run(loop, 40, ripples)
     assert repeats(loop) == 1
-    assert not loop.method.shows_noise(loop.history)
+    assert not loop.method.noise(loop.history).shows
     assert "so there is no noise" in why(loop)
 
 
@@ -328,7 +328,7 @@ def test_a_leap_is_taken_every_eighth_ask_of_a_young_search_and_every_32nd_of_an
 def leaps(loop: Loop, step: int) -> bool:
     """Whether the evolution would leap at this step of the run."""
     method = loop.method
-    model = Model(method.cube, seed=method.seed, budget=method.budget, noisy=method.known_noise)
+    model = Model(method.cube, seed=method.seed, budget=method.budget, noisy=method.noise(loop.history).stated)
     part = Evolution(method.cube, seed=method.seed, budget=method.budget, is_noisy=model.is_noisy)
     return part.leap(loop.history, method.cube, step) is not None
 
@@ -563,6 +563,6 @@ def test_a_rare_branch_is_met_by_draws_first(prior: list[float] | None, monkeypa
 def test_a_finite_run_that_is_said_to_be_exact_ends_though_a_setting_has_two_values() -> None:
     loop = begun(2, noisy=False)
     loop.tell(np.array([[0.25, 0.5], [0.25, 0.5]]), np.array([1.0, 2.0]))
-    assert not loop.method.gains_by_repeating(loop.history)
+    assert not gains_by_repeating(loop.method, loop.history)
     loop.tell(np.array([[0.75, 0.5]]), np.array([1.0]), yvar=np.array([0.1]))
-    assert loop.method.gains_by_repeating(loop.history)
+    assert gains_by_repeating(loop.method, loop.history)

@@ -260,7 +260,7 @@ def test_noise_of_unknown_size_is_not_certified() -> None:
     opt = run(LINE, lambda x, lr: x, 12, 0)
     again = opt.adopt(opt.trials[0].params)
     opt.tell(again, 17.0)  # the same setting, another value
-    assert opt.method.shows_noise(opt.history)
+    assert opt.method.noise(opt.history).shows
     assert Standing(opt).share_at(0.05).value is None
     assert "variances" in Standing(opt).share_at(0.05).reason
     for i in range(1, 4):
@@ -306,7 +306,7 @@ def test_bounded_noise_spends_no_probability_on_the_noise() -> None:
     opt = Optimizer(LINE, method="random", seed=2, probes=1.0, noise_bound=0.2)
     for i in range(20):
         opt.tell(opt.ask(), -1.0 if i == 7 else 0.1 * (-1) ** i)
-    assert opt.method.shows_noise(opt.history)
+    assert opt.method.noise(opt.history).shows
     assert Standing(opt).share_at(0.05).undecided == 0
     assert Standing(opt).share_at(0.05).value == pytest.approx(most_better(20, 0, 0.05 / 2))
     opt.tell(opt.ask(), -0.7)  # within twice the bound of the best: it may be better

@@ -34,11 +34,11 @@ def test_stated_noise_makes_the_model_decide_from_the_first_value(method: str) -
     for _ in range(12):
         trial = opt.ask()
         opt.tell(trial, fun(**trial.params))
-    assert opt.method.shows_noise(opt.history)
+    assert opt.method.noise(opt.history).shows
     assert not opt.predict(opt.recommend()).exact
     silent = rg.Optimizer(SPACE, method, seed=0)
     silent.tell(silent.ask(), 1.0)
-    assert not silent.method.shows_noise(silent.history)
+    assert not silent.method.noise(silent.history).shows
 
 
 def test_stated_exactness_evaluates_nothing_twice() -> None:
@@ -54,7 +54,8 @@ def test_stated_exactness_evaluates_nothing_twice() -> None:
 
 
 def test_an_option_of_the_method_goes_before(tmp_path: Path) -> None:
-    assert rg.Optimizer(SPACE, rg.GPUCB(noise_var=0.0), seed=0, noisy=True).method.known_noise is False
+    exact = rg.Optimizer(SPACE, rg.GPUCB(noise_var=0.0), seed=0, noisy=True)
+    assert exact.method.noise(exact.history).stated is False
     opt = rg.Optimizer(SPACE, seed=0, noisy=True)
     opt.save(tmp_path / "run")
     assert rg.Optimizer.load(tmp_path / "run").task.noisy is True

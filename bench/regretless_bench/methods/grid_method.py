@@ -61,7 +61,7 @@ class PointsMethod(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self._refits = refit
-        self._fits, self.known_noise = fitted, stated_noise(noise_sd) if fitted else True
+        self._fits, self._noisy = fitted, stated_noise(noise_sd) if fitted else True
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         self._conservative = conservative_surrogate(self.cube)
         self.scale: ProcessScale

@@ -60,7 +60,7 @@ class PrintedGP(GPMethod):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget, kernel="se", quadratic=False, clip=False, centre=False)
-        self.known_noise = True
+        self._noisy = True
 
     def _best_observation(self, history: History, gp: GP) -> float:
         """b, standardised. With constraints it is the best mean where they hold; pending points count as their

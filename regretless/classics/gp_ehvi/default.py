@@ -122,8 +122,8 @@ class GPEHVI(GPMethod):
         evaluation."""
         if np.isfinite(self.cube.size):
             return None
-        if not self.shows_noise(history):
-            stated = self.known_noise is not None or history.noise_bound > 0
+        if not self.noise(history).shows:
+            stated = self._noisy is not None or history.noise_bound > 0
             # 1e-3: the fitted noise variance, relative to the signal's, from which noise is suspected, as in `auto`
             large = any(float(gp.factor.noise.mean()) >= 1e-3 for gp in gps)
             if stated or not large or any(history.is_settled(x) for x in history.pending) or self._settled(history):
@@ -147,7 +147,7 @@ class GPEHVI(GPMethod):
         return evidence.settled
 
     def _repeats(self, history: History) -> bool:
-        return self.shows_noise(history) and bool(np.isfinite(self.cube.size))
+        return self.noise(history).shows and bool(np.isfinite(self.cube.size))
 
     def _estimates(self, history: History) -> tuple[Array, Array]:
         found = [(gp, *gp.mean_var(history.X)) for gp in self._posteriors(history)]

@@ -68,7 +68,7 @@ def _with_share(found: Certificate, sampler: Sampler, study: Study) -> Certifica
     if replica is None:
         return found
     method, history, trials = replica.optimizer.method, replica.optimizer.history, study.get_trials(deepcopy=False)
-    noisy = method.shows_noise(history)
+    noisy = method.noise(history).shows
     if noisy and not history.noise_bound:
         return replace(found, share_reason="the values show noise, and how much of it no repetition says")
     undecided = len(trials) - len(history)

@@ -98,7 +98,7 @@ class BBO(GPMethod):
         in_range("(0, inf) or None", horizon=horizon, noise_var=noise_var)
         self.acquisition, self.horizon, self.B, self.phi = acquisition, horizon, float(norm_bound), inner_error
         self.noise_var, self.fidelity = noise_var, fidelity
-        self.known_noise = True if fidelity else self.known_noise  # the best value may be of a short run
+        self._noisy = True if fidelity else self._noisy  # the best value may be of a short run
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         x = super().propose(history, cube, rng)

@@ -111,7 +111,7 @@ class GOUCB(Method):
         in_range("[0, inf)", kappa=kappa)
         in_range("(0, inf) or None", noise_sd=noise_sd)
         self.kappa, self.noise_sd, self.realizable = float(kappa), noise_sd, realizable
-        self.known_noise = stated_noise(noise_sd)
+        self._noisy = stated_noise(noise_sd)
         self.family = family_of(model, w_bounds, self.dim, width, gradients)
         self.guard = not realizable if guard is None else bool(guard)
         self.initial = self._phase_one() if initial is None else int(initial)

@@ -83,7 +83,7 @@ class PrintedGOUCB(Method):
     """
 
     traits = Traits(max_dim=MAX_DIM)
-    known_noise = True
+    _noisy = True
 
     def __init__(
         self,

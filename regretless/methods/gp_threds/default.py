@@ -242,7 +242,7 @@ class GPThreDS(Method):
         if norm_bound is not None and (lengthscale is None or noise_sd is None):
             raise ValueError("norm_bound is a bound in a known kernel: give lengthscale and noise_sd with it")
         warn_of_dimension(self.dim)
-        self.known_noise = stated_noise(noise_sd)
+        self._noisy = stated_noise(noise_sd)
         self._kernel, self._known, self._norm_bound = kernel, (lengthscale, noise_sd), norm_bound
         self._interval = None if interval is None else checked_interval(interval)
         self._steering = {"norm": assumed_norm, "delta": delta, "c": threshold_slack, "patience": patience}

@@ -245,7 +245,7 @@ class PrintedGPThreDS(Method):
     """
 
     traits = Traits(max_dim=max(POINTS_PER_AXIS))
-    known_noise = True
+    _noisy = True
     run_class = PrintedRun
 
     def __init__(

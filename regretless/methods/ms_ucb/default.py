@@ -94,7 +94,7 @@ class MSUCB(DesignedMethod):
         in_range("[1, inf)", bases=bases)
         in_range("[1, inf) or None", initial=initial)
         super().__init__(cube, seed=seed, budget=budget, initial=initial)
-        self.known_noise = stated_noise(noise_var)
+        self._noisy = stated_noise(noise_var)
         self._lines = free_lines(self.cube)
         self.d, self.kappa, self.cap = min(low_dim, len(self._lines)), kappa, cap
         self._model = Surrogate(self.cube, quadratic=False, noise_var=noise_var)

@@ -63,7 +63,7 @@ class PrintedMSUCB(DesignedMethod):
         noise_var: a known noise variance of all values, or None to fit it.
     """
 
-    known_noise = True  # the values of the paper are noisy (Alg. 1, l. 7)
+    _noisy = True  # the values of the paper are noisy (Alg. 1, l. 7)
 
     def __init__(
         self,

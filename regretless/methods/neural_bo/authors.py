@@ -57,7 +57,7 @@ class AuthorsNeuralBO(TangentMethod):
         n_candidates: points over which a draw is maximised.
     """
 
-    known_noise = True  # the observations of the paper are noisy (Alg. 1, l. 5)
+    _noisy = True  # the observations of the paper are noisy (Alg. 1, l. 5)
 
     def __init__(
         self,

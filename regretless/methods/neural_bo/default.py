@@ -106,7 +106,7 @@ class NeuralBO(TangentMethod):
             cube, seed=seed, budget=budget, candidates=candidates, encode=encode, raw=network is not None,
             n_candidates=n_candidates,
         )  # fmt: skip
-        self.exploration, self.known_noise = exploration, stated_noise(noise_sd)
+        self.exploration, self._noisy = exploration, stated_noise(noise_sd)
         domain, rng = self._domain, self._net_rng
         width = checked_width(width, depth, domain.shape[1])
         net: Trainable

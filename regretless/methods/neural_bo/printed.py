@@ -62,7 +62,7 @@ class PrintedNeuralBO(TangentMethod):
             N(0, 2/m) and a last layer of zeros; nu as well where norm_bound and noise_sd are given.
     """
 
-    known_noise = True  # the observations of the paper are noisy (Alg. 1, l. 5)
+    _noisy = True  # the observations of the paper are noisy (Alg. 1, l. 5)
     U: Uncertainty
     _scale: TargetScale
     trained: Trained

@@ -55,7 +55,7 @@ def test_methods_recommend_by_it() -> None:
     rng = np.random.default_rng(1)
     for x in [*np.linspace(2.1, 6.9, 15), 4.5]:
         opt.tell(opt.adopt({"x": float(x)}), (x - 4.4) ** 2 + 0.2 * rng.standard_normal())
-    assert opt.method.shows_noise(opt.history)
+    assert opt.method.noise(opt.history).shows
     gp = surrogate_of(opt.method).gp(*opt.history.basis)
     assert opt.method.recommend(opt.history).tolist() == best_weighed(gp, opt.history).tolist()
     assert opt.recommend()["x"] == pytest.approx(4.4, abs=0.7)

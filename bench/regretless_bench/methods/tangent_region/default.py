@@ -138,7 +138,7 @@ class TangentRegion(TangentMethod):
         usual_nu = 1.0 if candidates is None else POOL_NU
         self.exploration = usual_nu if exploration is None else exploration
         self._lam = LAM if ridge is None else ridge
-        self._norm_bound, self._noise_sd, self.known_noise = norm_bound, noise_sd, stated_noise(noise_sd)
+        self._norm_bound, self._noise_sd, self._noisy = norm_bound, noise_sd, stated_noise(noise_sd)
         self._local, self._hops = trust_region, hops
         width = checked_width(width, depth, self._domain.shape[1])
         net: BranchNet | ModuleTangent
