@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from regretless_bench.claims import charts, core_seconds, experiment_options, fewest, gather, grouped, medians_table
 from regretless_bench.finding import Finding, Table
+from regretless_bench.methods import RIVALS as METHODS_BESIDE
 from regretless_bench.record import Record, Run
 from regretless_bench.rivals import PACKAGED, RIVALS, packaged, printed_label
 from regretless_bench.stats import wald
@@ -41,6 +42,9 @@ OURS = "GO-UCB, net, no guard"
 """The paper's net with our oracle. With its guard a family waits for twice as many values as it has parameters (82 for
 the default's quadratic, 1102 for the net; a run has 72 at most), and until then the method is GP-EI: such runs say
 nothing about the idea and are shown alone."""
+LEAST_SQUARES, PASSIVE = "printed, least-squares", "passive, net"
+"""Algorithm 1 on the same net with an oracle that fits, as its theorem asks; and the passive approach of Sec. 1. Both
+are shown and not judged by."""
 CLAIM = (
     "GO-UCB has a lower cumulative regret than GP-EI, GP-PI, GP-UCB and TuRBO on f1, a member of its model, and on f2 "
     "and f3, which are none."
@@ -54,6 +58,8 @@ def recipes(n: int) -> dict[str, Any]:
     printed = {f"printed, from {start}": as_text(initial=n, start=start) for start in STARTS}
     return {
         **printed,
+        LEAST_SQUARES: as_text(model="sigmoid-net", width=25, initial=n, oracle="least-squares"),
+        PASSIVE: METHODS_BESIDE["passive"](model="sigmoid-net", width=25),
         "GO-UCB, net": go(model="sigmoid-net", width=25, initial=n),
         "GO-UCB, net, no guard": go(model="sigmoid-net", width=25, initial=n, guard=False),
         "GO-UCB, quadratic": go(initial=n),

@@ -22,11 +22,14 @@ def blocks(path: Path) -> list[str]:
     return found
 
 
-def test_the_plan_of_the_tutorial_is_what_is_printed() -> None:
-    page = (DOCS / "tutorials" / "training-steps.md").read_text()
-    space = {"lr": regretless.Float(1e-3, 1.0, log=True), **{name: regretless.Float(0.0, 0.9) for name in "abcd"}}
+@pytest.mark.parametrize(
+    ("page", "names"), [("tutorials/training-steps.md", ["lr", *"abcd"]), ("reference/training.md", ["lr", "momentum"])]
+)
+def test_plans_in_pages_are_what_is_printed(page: str, names: list[str]) -> None:
+    text = (DOCS / page).read_text()
+    space = {name: regretless.Float(1e-3, 0.9, log=name == "lr") for name in names}
     for line in str(regretless.plan(space, budget_steps=20_000, convex=False)).splitlines():
-        assert line in page
+        assert line in text
 
 
 def test_options_that_are_named_exist() -> None:

@@ -18,7 +18,7 @@ def test_the_cnn_is_asked_for_settings_by_every_method(experiment, tmp_path, mon
     monkeypatch.setattr(cnn, "T", 6)
     monkeypatch.setattr(cnn, "cached", lambda x, *_: (0.9 - float(np.square(x - 0.4).sum()) / 5, 1.0))
     for label in (cnn.PAPER_CURVE, f"AD{cnn.OWN_START}", "random"):
-        cnn.study(label, 0, cnn.SMALL, None, "cpu", tmp_path)
+        cnn.study(label, 0, cnn.MIDDLE, None, "cpu", tmp_path)
     records = cnn.stored(tmp_path.glob("*.json"))
     assert {len(record["accuracy"]) for record in records} == {6}
     assert len({record["accuracy"][0] for record in records}) > 1  # an own start is not the one that is told

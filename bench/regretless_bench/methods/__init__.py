@@ -11,6 +11,7 @@ RIVALS = {
     for recipe in (
         Recipe("stay-at-best", "regretless_bench.methods.from_the_best:StayAtBest"),
         Recipe("random-mutation", "regretless_bench.methods.from_the_best:RandomMutation"),
+        Recipe("passive", "regretless_bench.methods.passive:Passive"),
         Recipe("igp-ucb", "regretless_bench.methods.igp_ucb:IGPUCB"),
         Recipe("gp-threds-refit", "regretless_bench.methods.gp_threds_refit:RefittedGPThreDS"),
         Recipe("igp-ucb-refit", "regretless_bench.methods.igp_ucb:IGPUCB", {"refit": True}),

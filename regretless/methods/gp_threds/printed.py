@@ -11,8 +11,8 @@ Notation
 
 Deviations (reasons in docs/lab/gp-threds.md)
     1. `beta` has the factor 2 that Sec. 3.2.2 drops and the authors' code has.
-    2. delta-hat is printed upside down (`leaf_confidence`). L and alpha are never known: alpha is 1, L Delta_k is c s
-       with the side s of a node, and the step of a_k is c s times the first interval's width, which Lemma 4 takes as 1.
+    2. delta-hat is printed upside down (`leaf_confidence`). Without `holder` alpha is 1, L Delta_k is c s with the side
+       s of a node, and the step of a_k is c s. That step is times the first interval's width, which Lemma 4 takes as 1.
        From the authors' code are delta_0 where Alg. 1 has delta_0 / 4T, gamma = log t and a constant t_term.
     3. A test with no grid point left ends; a time-out accepts the best lower bound, however low.
     4. A told point near the running node is a sample of its test, whoever asked for it; others only reach the
@@ -29,6 +29,7 @@ On request
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -65,16 +66,16 @@ def gp_threds(run: PrintedRun) -> SearchSteps:
     tree = run.tree  # D_1 = {X}, [a_1, b_1], k = 1, rho_1 = 0
     width = tree.interval[1] - tree.interval[0]
     while True:  # repeat
-        tau, step = tree.threshold, run.c * tree.side  # tau_k = (a_k + b_k) / 2; c 2^-(rho_k / d)
+        tau, slack = tree.threshold, run.slack  # tau_k = (a_k + b_k) / 2; L Delta_k^alpha
         tree.thresholds.append(tau)
         targets = []
         for v in tree.live:  # for v in D_k do
-            targets.append((yield from run.get_target_nodes(v, tau, step)))  # L_v = getTargetNodes(T_v, tau_k)
+            targets.append((yield from run.get_target_nodes(v, tau, slack)))  # L_v = getTargetNodes(T_v, tau_k)
         a, b = tree.interval
         if not any(targets):  # if D_{k+1} is empty then D_{k+1} = D_k, rho_{k+1} = rho_k
             tree.interval = a - (b - a) / 2, b - (b - a) / 2
         elif tree.halve(targets):  # else D_{k+1} = union of L_v, rho_{k+1} = rho_k + d
-            tree.interval = tau - step * width, b
+            tree.interval = tau - run.fall * slack * width, b  # tau_k - c 2^(-alpha (rho_k / d + 1) + 1), b_k
         tree.epoch += 1  # k = k + 1
         run.doubt_the_norm()  # not in paper
 
@@ -165,6 +166,24 @@ def local_test(
     return False
 
 
+def grid_of(holder: tuple[float, float], c: float, dim: int, points_per_axis: object) -> int:
+    """The fewest points per axis with which a node's grid is within Delta_k = (c / L)^(1/alpha) 2^-(rho_k / d + 1) of
+    each of its points (Eq. 5). The number is the same at every depth, as Theorem 1 says."""
+    if points_per_axis is not None:
+        raise ValueError(f"holder= sets the grid, so points_per_axis must be left out, got {points_per_axis!r}")
+    L, alpha = holder
+    in_range("(0, inf)", L=L)
+    in_range("(0, 1]", alpha=alpha)
+    in_range("(0, 0.5)", threshold_slack=c)
+    # a cell of side s has its points s / (m - 1) apart, and the farthest point is half a diagonal of that away
+    m, most = math.ceil(math.sqrt(dim) * (L / c) ** (1 / alpha) * (1 - 1e-12)) + 1, 10_000
+    if m**dim > most:
+        raise ValueError(
+            f"holder={holder!r} with threshold_slack={c!r} needs {m}^{dim} points in a node; {most} at most"
+        )
+    return m
+
+
 class PrintedRun(TreeSearch):
     """What the algorithms hold of one run: its widths and constants, and when the norm was last asked about."""
 
@@ -182,13 +201,21 @@ class PrintedRun(TreeSearch):
         walks: bool,
         doubles: bool,
         repeats: bool,
+        alpha: float | None,
     ) -> None:
         super().__init__(grids, kernel, scale, interval)
+        self.alpha, self.fall = alpha, 1.0 if alpha is None else 2.0
         self.widths, self.c, self.p, self.horizon, self.repeats = widths, c, p, horizon, repeats
         self._first_interval, self._walks, self._doubles, self._asked_at = interval, walks, doubles, 0
 
     def search(self) -> SearchSteps:
         return gp_threds(self)
+
+    @property
+    def slack(self) -> float:
+        """L Delta_k^alpha = c 2^(-alpha (rho_k / d + 1)) of the live nodes; without alpha their side times c."""
+        side = self.tree.side
+        return self.c * (side if self.alpha is None else (side / 2) ** self.alpha)
 
     def get_target_nodes(self, v: Cell, tau: float, slack: float) -> Generator[None, Sample, list[int]]:
         """The numbers of the children of a node that have points above tau."""
@@ -240,6 +267,8 @@ class PrintedGPThreDS(Method):
         points_per_axis: of a node's grid, one number or one per axis; None: by dimension.
         gain: gamma in beta: "log" or "root" of the number of samples, or "realised" by them.
         walk_error: p, probability of error of the walk's inner tests, below 1/2 (Sec. 3.2.1).
+        holder: (L, alpha) of |f(x) - f(x')| <= L |x - x'|^alpha. It sets the grid, the tests' slack and the step of the
+            interval as Sec. 3.1 and Eq. (5) have them, with c = `threshold_slack` below 1/2; None: not known.
         repeat_accepted: sample the old arg max once more after an acceptance, in the child that was removed, as the
             authors' code does and the paper does not say.
     """
@@ -266,6 +295,7 @@ class PrintedGPThreDS(Method):
         points_per_axis: int | tuple[int, ...] | None = None,
         gain: Gain = "log",
         walk_error: float = 0.1,
+        holder: tuple[float, float] | None = None,
         repeat_accepted: bool = False,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
@@ -284,7 +314,9 @@ class PrintedGPThreDS(Method):
             0.0, 1.0, float(lengthscale), max(float(noise_sd) ** 2, LEAST_NOISE_VAR)
         )  # values as they are
         self._c, self._p, self._doubles = float(threshold_slack), float(walk_error), assumed_norm == "doubling"
-        self._again = repeat_accepted
+        self._again, self._alpha = repeat_accepted, None if holder is None else float(holder[1])
+        if holder is not None:
+            points_per_axis = grid_of(holder, self._c, self.dim, points_per_axis)
         self._widths = Widths(
             norm=NORM if assumed_norm == "doubling" else float(assumed_norm), delta=float(delta), gain=gain,
             patience=patience, usual_delta=self._p if search == "walk" else float(delta),
@@ -320,7 +352,7 @@ class PrintedGPThreDS(Method):
         self.run = self.run_class(
             self.grids, self._kernel, self._scale, self._interval, widths=self._widths, c=self._c, p=self._p,
             horizon=self.budget or 1000, walks=self._search == "walk", doubles=self._doubles,
-            repeats=self._again,
+            repeats=self._again, alpha=self._alpha,
         ).begin()  # fmt: skip
         self._best = None
 

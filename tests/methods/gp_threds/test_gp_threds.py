@@ -565,3 +565,42 @@ def test_the_authors_sample_once_more_where_they_accepted() -> None:
     assert first > 0
     assert np.array_equal(asked[True][first - 1] > 0.5, asked[True][first] > 0.5)  # in the accepted child again
     assert not np.array_equal(asked[False][first - 1] > 0.5, asked[False][first] > 0.5)
+
+
+@pytest.mark.parametrize(("dim", "L", "alpha", "c"), [(1, 3.0, 1.0, 0.2), (2, 1.7, 1.0, 0.3), (2, 0.9, 0.5, 0.4)])
+def test_a_known_hoelder_constant_sets_grid_slack_and_interval(dim: int, L: float, alpha: float, c: float) -> None:
+    """Eq. 5: every point of a node is within Delta_k of its grid, and no coarser grid is; tests reject below tau - L
+    Delta_k^alpha, and the interval falls by twice that after an acceptance (Alg. 1, l. 10)."""
+    method = METHODS["gp-threds-printed"](holder=(L, alpha), threshold_slack=c, patience=4, noise_sd=1e-3).build(
+        dim, seed=0, budget=200
+    )
+    loop, depths = Loop(method), set()
+    for _ in range(200):
+        tree = method.tree(loop.history)
+        depth, interval, tau = tree.depth, tree.interval, tree.threshold
+        delta = (c / L) ** (1 / alpha) * 2.0 ** -(depth + 1)
+        grid = method.run.test.grid[: len(method.grids.unit)]
+        if len(grid) == len(method.grids.unit):
+            far = np.random.default_rng(depth).random((2000, dim)) - 0.5
+            near = np.abs(far[:, None] - method.grids.unit).__pow__(2).sum(2).min(1) ** 0.5 * 2.0**-depth
+            m = round(len(grid) ** (1 / dim))
+            assert near.max() <= delta
+            assert 2.0**-depth * np.sqrt(dim) / (2 * (m - 2)) > delta
+        assert method.run.slack == pytest.approx(L * delta**alpha)
+        x = loop.ask()
+        loop.tell(x, [float(1 - 0.5 * ((x - 0.37) ** 2).sum())])
+        after = method.tree(loop.history)
+        if after.depth == depth + 1:
+            depths.add(depth)
+            assert after.interval == pytest.approx((tau - 2 * L * delta**alpha, interval[1]))
+    assert len(depths) > 1
+
+
+def test_a_hoelder_constant_needs_a_grid_of_its_own() -> None:
+    printed = METHODS["gp-threds-printed"]
+    with pytest.raises(ValueError, match="holder= sets the grid"):
+        printed(holder=(1.0, 1.0), points_per_axis=9).build(2, seed=0)
+    with pytest.raises(ValueError, match=r"holder=\(500.0, 0.5\).* needs"):
+        printed(holder=(500.0, 0.5)).build(2, seed=0)
+    with pytest.raises(ValueError, match="threshold_slack"):
+        printed(holder=(1.0, 1.0), threshold_slack=0.7).build(2, seed=0)
