@@ -385,8 +385,8 @@ def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], ful
     ]  # fmt: skip
     return Finding(
         "bilevel", "tables", "test error against inner steps N and outer steps T",
-        "At a fixed number T of outer steps the loss falls as inner steps N grow, then no longer (too little tuning "
-        "for so long a training); UCB tolerates few inner steps better than EI.",
+        "At a fixed number T of outer steps the loss falls with the inner steps N, then levels off; UCB tolerates "
+        "few inner steps better than EI.",
         verdict, sentence,
         settings={"size": size(full, divide, ts),
                   "T": ", ".join(map(str, ts)), "seeds": seeds, "returned": "the net of the least validation loss",

@@ -46,8 +46,8 @@ LEAST_SQUARES, PASSIVE = "printed, least-squares", "passive, net"
 """Algorithm 1 on the same net with an oracle that fits, as its theorem asks; and the passive approach of Sec. 1. Both
 are shown and not judged by."""
 CLAIM = (
-    "GO-UCB has a lower cumulative regret than GP-EI, GP-PI, GP-UCB and TuRBO on f1, a member of its model, and on f2 "
-    "and f3, which are none."
+    "GO-UCB's cumulative regret is below that of GP-EI, GP-PI, GP-UCB and TuRBO on f1, which its model holds, and on "
+    "f2 and f3."
 )
 STARTED = f"Started from the {{start}} point, the best of the {len(STARTS) - 1} starts that are judged"
 QUOTE = "in all tasks our GO-UCB algorithm performs better than all other four BO approaches"

@@ -141,8 +141,8 @@ def finding(records: list[Record], data: str, options: argparse.Namespace) -> Fi
         "go-ucb",
         FIGURES[data],
         f"hyper-parameters on {data.capitalize()}",
-        "GO-UCB has a lower cumulative regret than GP-EI, GP-PI, GP-UCB and TuRBO when it tunes a random forest, an "
-        "MLP and gradient boosting.",
+        "GO-UCB's cumulative regret is below that of GP-EI, GP-PI, GP-UCB and TuRBO when it tunes a forest, an MLP "
+        "and boosting.",
         verdict,
         f"{printed.capitalize()}: {sentence}",
         settings={

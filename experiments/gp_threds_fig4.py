@@ -465,8 +465,8 @@ def finding(
     long = [Table("10,000 samples", LONG_COLUMNS, found)] if (found := long_rows(records)) else []
     return Finding(
         "gp-threds", "fig4ab", "average regret on Branin and Rosenbrock",
-        "GP-ThreDS lowers the average regret faster per second of computing than IGP-UCB and AD, and needs much less "
-        "time than IGP-UCB.",
+        "GP-ThreDS lowers the average regret faster in time than IGP-UCB and AD, and takes much less time than IGP- "
+        "UCB.",
         verdict, f"{sentence} Per sample, IGP-UCB's average regret is {word}: {', '.join(per_sample)}.",
         {"size": size, "samples": options.samples, "noise sd": NOISE, "seeds": fewest(cases)},
         charts(records, published),

@@ -35,8 +35,7 @@ def main() -> None:
     variants_finding(
         "fig2",
         "the number of subspaces",
-        "The more subspaces are searched (a larger N0 or alpha), the lower the regret; alpha = 2 improves only "
-        "slightly on alpha = 0.",
+        "More subspaces (a larger N0 or alpha) lower the regret; alpha = 2 improves only slightly on alpha = 0.",
         *compare_variants(VARIANTS, ORDERS, QUOTE, options),
         options,
     )

@@ -31,8 +31,7 @@ def main() -> None:
     variants_finding(
         "fig3",
         "the dimension of the subspaces",
-        "The more coordinates a subspace leaves free (d = 1, 2, 5, 10), the faster the regret falls, at a higher cost "
-        "per step.",
+        "The more coordinates a subspace leaves free (d = 1, 2, 5, 10), the faster the regret falls.",
         *compare_variants(VARIANTS, ORDERS, QUOTE, options),
         options,
     )

@@ -68,13 +68,13 @@ QUICK = ("ms-ucb", "ms-ucb (paper)", *THERE, "gp-ei", "random")
 CLAIMS = {
     "mnist-net": (
         "fig4", "output weights of a network on MNIST",
-        "MS-UCB finds output-layer weights with a lower validation loss than REMBO, LineBO, SRE and HeSBO, in 100 and "
-        "in 500 dimensions.",
+        "MS-UCB finds output weights of lower validation loss than REMBO, LineBO, SRE and HeSBO, in 100 and 500 "
+        "dimensions.",
     ),
     "ramp-loss": (
         "fig5", "ramp loss in 5001 dimensions",
-        "MS-UCB reaches the lowest ramp loss at every C, SRE is second, and REMBO, LineBO and HeSBO do poorly (on "
-        "Gisette; here on data like it).",
+        "MS-UCB has the lowest ramp loss at every C, SRE is second, the others do poorly (Gisette; here data like "
+        "it).",
     ),
 }  # fmt: skip
 

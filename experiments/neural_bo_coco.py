@@ -230,8 +230,7 @@ def finding(rows: list[dict], seconds: float) -> Finding:
         "neural-bo",
         "fig2",
         "COCO's bbob functions",
-        "NeuralBO reaches a larger share of COCO's targets than the other methods within 20 evaluations per dimension, "
-        "in 2, 3, 5 and 10 dimensions.",
+        "NeuralBO reaches a larger share of COCO's targets than the others within 20 evaluations per dimension.",
         verdict,
         sentence,
         settings={

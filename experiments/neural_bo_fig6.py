@@ -127,8 +127,8 @@ def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
         "neural-bo",
         "fig6",
         "running time and memory",
-        "The memory NeuralBO and NeuralGreedy need stays nearly constant as evaluations accumulate, while that of "
-        "GP-UCB grows fast.",
+        "The memory of NeuralBO and NeuralGreedy stays nearly constant as evaluations accumulate; that of GP-UCB "
+        "grows fast.",
         verdict,
         sentence,
         settings={

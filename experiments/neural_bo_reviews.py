@@ -225,8 +225,7 @@ def finding(curves: dict[str, np.ndarray], seconds: dict[str, float], options: a
         "neural-bo",
         "fig4",
         "document retrieval",
-        "NeuralBO finds a document like the hidden one in fewer evaluations than the other methods, and much sooner "
-        "than those with a GP.",
+        "NeuralBO finds a document like the hidden one sooner than the others, and much sooner than methods with a GP.",
         verdict,
         sentence,
         settings={

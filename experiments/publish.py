@@ -16,6 +16,7 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from regretless_bench.compact import CSV, JSON
 from regretless_bench.finding import FILE, PAPERS, SIZES, Finding, counted, findings_page, outranked
@@ -124,6 +125,18 @@ def made_alike(finding: Finding, published: Path) -> bool:
     return (old.size, old.around.get("commit")) == (finding.size, finding.around.get("commit"))
 
 
+def coarse(charts: Any) -> Any:
+    """Charts whose numbers have as many digits as a picture shows."""
+    if isinstance(charts, dict):
+        return {name: coarse(of) for name, of in charts.items()}
+    if isinstance(charts, list):
+        return [coarse(of) for of in charts]
+    if not isinstance(charts, float):
+        return charts
+    rounded = float(f"{charts:.4g}")
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
 def take(folder: Path) -> None:
     """Copies the findings below a folder, the compact records beside them and the times into docs/results."""
     times, new = read_times(RESULTS), read_times(folder)
@@ -135,7 +148,9 @@ def take(folder: Path) -> None:
             continue
         if finding.size == 0 and not made_alike(finding, RESULTS / "findings" / f"{name}.json"):
             times.pop(name, None)  # made anew: a time of the old one is none of it
-        write_whole(RESULTS / "findings" / f"{name}.json", path.read_bytes())
+        found = json.loads(path.read_text(encoding="utf-8"))
+        found["charts"] = coarse(found["charts"])
+        write_whole(RESULTS / "findings" / f"{name}.json", json.dumps(found, separators=(",", ":")).encode())
         for records in (path.with_name(CSV), path.with_name(JSON)):
             if records.is_file():
                 write_whole(RESULTS / "records" / f"{name}{records.suffix}", records.read_bytes())

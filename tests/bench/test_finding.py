@@ -272,7 +272,7 @@ def test_committed_findings_are_whole() -> None:
     assert {took.cores for took in times.values()} == {2}
     whole = [one for one in found if "," not in str(one.around["commit"])]
     assert len({str(one.around["commit"]) for one in whole if not one.around["commit"].endswith("+")}) == 1
-    assert all(took.size == "quick" and took.jobs == 2 and not took.open for took in times.values())
+    assert all(took.size == "quick" and took.jobs <= 2 and not took.open for took in times.values())
     assert sum(one.seconds for one in found if one.size == 0) <= 2 * 90 * 60  # of one core; the promise is for two
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 5_000_000
     page = (folder / "report.html").read_text()

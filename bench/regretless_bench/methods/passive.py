@@ -52,7 +52,7 @@ class Passive(Method):
     def _recommend(self, history: History) -> Array:
         return self._plug_in(history, self.cube, self._fixed_generator())
 
-    def _plug_in(self, history: History, cube: Cube, rng: Draws) -> Array:
+    def _plug_in(self, history: History, cube: Cube, rng: np.random.Generator) -> Array:
         """argmax over x of the fit f-hat, d."""
         if self._oracle is None:
             self.bind(Space([(0.0, 1.0)] * self.dim), 1.0)

@@ -176,7 +176,8 @@ def grid_of(holder: tuple[float, float], c: float, dim: int, points_per_axis: ob
     in_range("(0, 1]", alpha=alpha)
     in_range("(0, 0.5)", threshold_slack=c)
     # a cell of side s has its points s / (m - 1) apart, and the farthest point is half a diagonal of that away
-    m, most = math.ceil(math.sqrt(dim) * (L / c) ** (1 / alpha) * (1 - 1e-12)) + 1, 10_000
+    apart: float = math.sqrt(dim) * (L / c) ** (1 / alpha)
+    m, most = math.ceil(apart * (1 - 1e-12)) + 1, 10_000
     if m**dim > most:
         raise ValueError(
             f"holder={holder!r} with threshold_slack={c!r} needs {m}^{dim} points in a node; {most} at most"
