@@ -94,7 +94,7 @@ def body(
 ) -> str:
     """The parts of the page that change, of the components of the report."""
     drawn = [*_values(optimizer, trials), *ahead]
-    sections = [_now(facts), *drawn, *_running(trials, under_way), *_failures(trials)]
+    sections = [_now(facts), *drawn, *_running(optimizer, under_way), *_failures(trials)]
     return "".join(f"<section><h2>{html.escape(s.title)}</h2>{s.body}</section>" for s in sections)
 
 
@@ -149,11 +149,21 @@ def fan_of(optimizer: Optimizer) -> list[Section]:
 def front_of(optimizer: Optimizer) -> list[Section]:
     """The front of several objectives."""
     front = Result.of(optimizer).front
-    rows = [[m.number, *(f"{value:.6g}" for value in m.values.values()), setting_text(m.params)] for m in front]
-    columns = ["trial", *front.objectives, "setting"]
+    heads, cells = setting_columns(optimizer)
+    rows = [[m.number, *(f"{value:.6g}" for value in m.values.values()), *cells(m.params)] for m in front]
+    columns = ["trial", *front.objectives, *heads]
     # 50: settings of a front that are shown; its table in the report has them all
     note = f"{len(front)} settings; none is better than another in all objectives."
     return [page.table_section("The front", columns, rows[:50], note=note)]
+
+
+def setting_columns(optimizer: Optimizer) -> tuple[list[str], Callable[[Mapping[str, Any]], list[str]]]:
+    """The heads of a table's columns for settings, and the cells of one: a column per parameter, or one for all."""
+    names = list(optimizer.space.names)
+    # 8: parameters that have columns of their own; more would make a table that nobody reads across
+    if len(names) <= 8:
+        return names, lambda params: [page_text(params[name]) if name in params else "" for name in names]
+    return ["setting"], lambda params: [setting_text(params)]
 
 
 def setting_text(params: Mapping[str, Any]) -> str:
@@ -161,17 +171,18 @@ def setting_text(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {page_text(x)}" for name, x in params.items())
 
 
-def _running(trials: list[Trial], under_way: Mapping[int, tuple[str, float | None]]) -> list[Section]:
-    pending = [t for t in trials if t.state == "pending"]
+def _running(optimizer: Optimizer, under_way: Mapping[int, tuple[str, float | None]]) -> list[Section]:
+    pending = [t for t in optimizer.trials if t.state == "pending"]
     if not pending:
         return []
+    heads, cells = setting_columns(optimizer)
     rows: list[list[page.TableCell]] = []
     for trial in pending[:MOST_RUNNING]:
         client, seconds = under_way.get(trial.number, ("", None))
-        rows.append([trial.number, client, "" if seconds is None else span(seconds), setting_text(trial.params)])
+        rows.append([trial.number, client, "" if seconds is None else span(seconds), *cells(trial.params)])
     more = len(pending) - len(rows)
     note = f"The first {MOST_RUNNING} of {len(pending)}." if more else ""
-    return [page.table_section("Under way", ["trial", "who", "since", "setting"], rows, note=note)]
+    return [page.table_section("Under way", ["trial", "who", "since", *heads], rows, note=note)]
 
 
 def _failures(trials: list[Trial]) -> list[Section]:
