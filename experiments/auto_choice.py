@@ -7,7 +7,7 @@
 A suite is a kind of problem and its size: `clean-D` (bbob, 20 evaluations per dimension), `noise-S-D` (noise of S per
 cent of the interquartile range, 50 per dimension), `mixint-D` (bbob-mixint, 20 per dimension), `batch-Q-D` (bbob, 256
 evaluations, Q at a time), `wide-D` (bbob in 20 and 40 dimensions, 10 per dimension), `high-D` (formulas in 100 and 300
-dimensions, 200 in all, two of them with an effective subspace), `deep-D` (turned formulas and effective subspaces in 30
+dimensions, 200 in all, two of them with an effective subspace), `large-D` (bbob-largescale, 2 per dimension), `deep-D` (turned formulas and effective subspaces in 30
 to 1,000 dimensions, which had no part in any choice), `table-N` (trainings looked up, N evaluations), `long-D-N` (bbob,
 N evaluations of something cheap; losses and costs are compared after 100, 300, 1,000 and so on), `train-N` (real
 trainings of three kinds, N evaluations per parameter; see `trainings.py`). For peers that take
@@ -97,8 +97,8 @@ def cases_of(suite: str, functions: Iterable[int], instances: Iterable[int]) -> 
                 case = case._replace(problem="bbob-mixint", budget=(20 if kind == "mixint" else 10) * numbers[0])
             elif kind in ("batch", "fewbatch"):
                 case = case._replace(budget=256 if kind == "batch" else 128, at_once=numbers[0])
-            elif kind == "wide":
-                case = case._replace(budget=10 * numbers[0])
+            elif kind in ("wide", "large"):
+                case = case._replace(budget=(10 if kind == "wide" else 2) * numbers[0])
             elif kind == "long":
                 case = case._replace(options={**options, "dim": numbers[0]}, budget=numbers[1])
             elif kind != "clean":

@@ -1,5 +1,5 @@
-"""COCO's suites bbob (Hansen et al. 2021) and bbob-mixint (Tusar et al., GECCO 2019), 24 noiseless functions each,
-through the library coco-experiment.
+"""COCO's suites bbob (Hansen et al. 2021), bbob-largescale (Varelas et al. 2020) and bbob-mixint (Tusar et al., GECCO
+2019), 24 noiseless functions each, through the library coco-experiment.
 
 The suites shift and rotate each function by its instance, so the optimum is off the centre; bbob is minimised on [-5,
 5]^d. In bbob-mixint four fifths of the coordinates are whole numbers, of 2, 4, 8 and 16 values.
@@ -22,7 +22,8 @@ from regretless_bench.peers.shared import library
 from regretless_bench.problems.problem import Function, Problem
 
 FUNCTIONS = 24
-DIMENSIONS, MIXED_DIMENSIONS = (2, 3, 5, 10, 20, 40), (5, 10, 20, 40, 80, 160)
+DIMENSIONS, LARGE_DIMENSIONS = (2, 3, 5, 10, 20, 40), (80, 160, 320, 640)
+MIXED_DIMENSIONS = (5, 10, 20, 40, 80, 160)
 QUARTILE_POINTS = 1024
 """Sobol points over which the interquartile range of a function is measured."""
 INSTANCES = 15
@@ -34,10 +35,12 @@ BEST_FILE = "._bbob_problem_best_parameter.txt"
 def bbob(
     *, function: int = 1, dim: int = 2, instance: int | None = None, noise_iqr: float = 0.0, seed: int = 0
 ) -> Function:
-    """COCO bbob: function 1 to 24, dim 2, 3, 5, 10, 20 or 40; the instance follows the seed unless named;
-    noise_iqr: the noise's sd as a share of the function's interquartile range (needs coco-experiment)."""
-    chosen = _checked(function, dim, instance, seed, DIMENSIONS)
-    problem, point, optimum = coco_problem("bbob", function, dim, chosen)
+    """COCO bbob: function 1 to 24, dim 2, 3, 5, 10, 20 or 40, or 80, 160, 320 or 640 of bbob-largescale; the
+    instance follows the seed unless named; noise_iqr: the noise's sd as a share of the function's interquartile range
+    (needs coco-experiment)."""
+    chosen = _checked(function, dim, instance, seed, (*DIMENSIONS, *LARGE_DIMENSIONS))
+    suite = "bbob-largescale" if dim in LARGE_DIMENSIONS else "bbob"
+    problem, point, optimum = coco_problem(suite, function, dim, chosen)
 
     def rows(X: Array) -> Array:
         return np.array([problem(x) for x in X])
@@ -96,4 +99,4 @@ def coco_problem(name: str, function: int, dim: int, instance: int) -> tuple[Any
         problem._best_parameter("print")
         point = np.loadtxt(Path(folder) / BEST_FILE).reshape(dim)
     best = float(problem(point))
-    return problem, point, round(best, 2) if name == "bbob" else best
+    return problem, point, round(best, 2) if name in ("bbob", "bbob-largescale") else best

@@ -20,6 +20,15 @@ def test_mixed_integers() -> None:
         make_problem("bbob-mixint", dim=3)
 
 
+def test_large_dimensions_are_those_of_bbob_largescale() -> None:
+    for function in (2, 8, 21):
+        problem = make_problem("bbob", function=function, dim=80, instance=5)
+        assert problem.true(problem.optima[0]) == pytest.approx(problem.optimum, abs=1e-2)
+        assert (problem.true_unit(np.random.default_rng(0).random((20, 80))) > problem.optimum).all()
+    with pytest.raises(ValueError, match="dims"):
+        make_problem("bbob", dim=81)
+
+
 def test_noise_in_shares_of_the_interquartile_range() -> None:
     plain, noisy = (make_problem("bbob", function=8, dim=3, instance=4, noise_iqr=share) for share in (0.0, 0.3))
     values = plain.true_unit(np.random.default_rng(1).random((4000, 3)))
