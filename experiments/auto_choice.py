@@ -7,7 +7,8 @@
 A suite is a kind of problem and its size: `clean-D` (bbob, 20 evaluations per dimension), `noise-S-D` (noise of S per
 cent of the interquartile range, 50 per dimension), `mixint-D` (bbob-mixint, 20 per dimension), `batch-Q-D` (bbob, 256
 evaluations, Q at a time), `wide-D` (bbob in 20 and 40 dimensions, 10 per dimension), `high-D` (formulas in 100 and 300
-dimensions, 200 in all, two of them with an effective subspace), `large-D` (bbob-largescale, 2 per dimension), `deep-D` (turned formulas and effective subspaces in 30
+dimensions, 200 in all, two of them with an effective subspace), `large-D` (bbob-largescale, 2 per dimension),
+`deep-D` (turned formulas and effective subspaces in 30
 to 1,000 dimensions, which had no part in any choice), `table-N` (trainings looked up, N evaluations), `long-D-N` (bbob,
 N evaluations of something cheap; losses and costs are compared after 100, 300, 1,000 and so on), `train-N` (real
 trainings of three kinds, N evaluations per parameter; see `trainings.py`). For peers that take
