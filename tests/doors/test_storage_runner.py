@@ -119,14 +119,14 @@ def test_a_database_that_restarts_loses_nothing(
 
 
 def test_workers_that_get_no_connection_say_so_and_wait(
-    postgres: PostgresServer, storage_url: Callable[[str], str], capfd: Any
+    postgres: PostgresServer, storage_url: Callable[[str], str], tmp_path: Path, capfd: Any
 ) -> None:
     """Of two connections the parent has one and one of its workers the other; each process needs one only."""
-    url = postgres.limited(storage_url("postgresql"), 2)
+    url, slow = postgres.limited(storage_url("postgresql"), 2), Logged(str(tmp_path / "log"), 0.6)
     study = tune_in_storage(
-        bowl, PLANE, storage=url, study="few", trials=5, workers=2, method="sobol", seed=2, progress=False
+        slow, PLANE, storage=url, study="few", trials=6, workers=2, method="sobol", seed=2, progress=False
     )
-    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 5
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 6
     assert "too many connections" in capfd.readouterr().err
 
 
@@ -558,7 +558,7 @@ def test_a_trial_that_ended_just_before_its_worker_is_not_taken_over(tmp_path, m
 
     monkeypatch.setattr(runner._Worker, "_worker_ended", ends_and_dies)
     study = tune_in_storage(bowl, PLANE, storage=url, study="race", trials=6, progress=False)
-    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 5
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 6
     assert study.trials[3].value == 7.0
 
 
