@@ -109,8 +109,10 @@ class Certificate:
 
     def __str__(self) -> str:
         """What there is to say, at least one sentence: shares of a half and more, and probes that nobody asked for, are
-        not mentioned."""
-        return " ".join([*[self.share_sentence()] * self.speaks_of_share, self.gap_sentence()])
+        not mentioned, nor what a model thinks of a space that was seen whole."""
+        whole = self.share == 0 and self.kind == "fitted"
+        gap = self.asks if whole else self.gap_sentence()
+        return " ".join(filter(None, [*[self.share_sentence()] * self.speaks_of_share, gap]))
 
     @property
     def speaks_of_share(self) -> bool:
@@ -129,6 +131,8 @@ class Certificate:
             return f"How much of the search space {better} is not certified because {self.share_reason}."
         most = f"at most {rounded_up(100 * self.share, 2)} % of the search space holds {self.sought}"
         given = ", if values hold no noise" if self.supposes_exact else ""
+        if not self.probes and self.share == 0:
+            return f"No part of the search space holds {self.sought}: all others were evaluated{given}."
         if not self.probes:
             return f"{most[0].upper()}{most[1:]}: all others were evaluated{given}."
         return f"With probability {1 - self.delta:.4g} {most} ({self.probes} independent uniform probes){given}."

@@ -50,6 +50,8 @@ class Forecast:
     """The standard deviation of the noise in one value; None: the values show none."""
     unknown: str = ""
     """Why nothing is known of the gain, where that is so: it is then anything from 0 up."""
+    none_because: str = ""
+    """Why there can be no gain, where that is known."""
 
     @property
     def median(self) -> float:
@@ -99,6 +101,8 @@ class Forecast:
     def __str__(self) -> str:
         if self.unknown:
             return f"{self.trials_words}: nothing can be said yet, because {self.unknown}.{self._error}"
+        if self.none_because:
+            return f"{self.brief}, because {self.none_because}."
         low, high = self.interval()
         if high <= 0:
             few = f"the chance of any is at most {1 - USUAL:.2g}"
@@ -110,6 +114,7 @@ class Forecast:
     def brief(self) -> str:
         """The middle alone; empty where nothing is known."""
         middle = f"about {shown(self.median)} better" if self.median > 0 else "most likely no gain"
+        middle = "no gain" if self.none_because else middle
         return "" if self.unknown else f"{self.trials_words}: {middle}"
 
     @property

@@ -69,7 +69,7 @@ def _growth(Y: Array, noisy: bool) -> tuple[str, float]:
     if noisy:
         return "the values are noisy, and forecasts of hypervolume are for exact ones", 0.0
     if len(Y) < LEAST_VALUES:
-        return f"{len(Y)} values are too few", 0.0
+        return f"{len(Y)} value{'s are' if len(Y) > 1 else ' is'} too few", 0.0
     front = Y[nondominated(Y)]
     span = np.ptp(front, axis=0)
     if (span <= 0).any():

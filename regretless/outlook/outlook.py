@@ -25,7 +25,8 @@ import numpy as np
 from regretless.basics.threads import threads_for
 from regretless.history import History
 from regretless.models.gp.surrogate import Surrogate
-from regretless.outlook.forecast import USUAL, Forecast, Forecaster, nothing_known
+from regretless.outlook.bounds import limit_name
+from regretless.outlook.forecast import TABLE, USUAL, Forecast, Forecaster, nothing_known
 from regretless.outlook.front_growth import front_forecasts
 from regretless.outlook.progress import Seen, features, levels, own_model, posterior_of, reach
 from regretless.space import Cube
@@ -132,6 +133,9 @@ class Forecasts:
                 unknown = [nothing_known(m, _why_not(now), now.noise) for m in trials]
                 return tuple(Outlook(start, task.direction, forecast) for forecast in unknown)
             backtest = self._backtest(now)
+            if nothing := _no_gain(now, task):
+                none = [Forecast(m, (0.0,) * len(TABLE), now.noise, none_because=nothing) for m in trials]
+                return tuple(Outlook(start, task.direction, forecast, backtest) for forecast in none)
             furthest = max(2 * trials[0], *trials)
             fan = now.forecasts(sorted({*(m for m in GRID if m <= furthest), *trials}), max(backtest.tail, 0.0), task)
         near = tuple(fan[m] for m in sorted(fan) if m <= 2 * trials[0])
@@ -205,6 +209,17 @@ class _Moment:
         return self._intervals[tail]
 
 
+def _no_gain(now: _Moment, task: Task) -> str:
+    """Why nothing better can come, as far as values without noise show: empty where something may."""
+    if now.seen.noisy or now.best is None:
+        return ""
+    if task.limit is not None and float(now.levels[now.best]) == task.sign * task.limit:
+        return f"the value has reached {limit_name(task)}={task.limit:g}"
+    size = now.seen.cube.size
+    every = size <= now.count and len({x.tobytes() for x in now.seen.X}) >= size
+    return "every setting of the space was evaluated" if every else ""
+
+
 def _why_not(now: _Moment) -> str:
     """Why a run without a reach says nothing of further trials."""
     if not len(now.seen.y):
@@ -212,4 +227,6 @@ def _why_not(now: _Moment) -> str:
     if not len(now.levels):
         return "no setting keeps all constraints"
     few = len(now.levels) < LEAST_VALUES
-    return f"{len(now.levels)} values are too few" if few else "all values are equal"
+    return (
+        f"{len(now.levels)} value{'s are' if len(now.levels) > 1 else ' is'} too few" if few else "all values are equal"
+    )

@@ -324,6 +324,10 @@ def certain_bounds(history: History) -> tuple[dict[bytes, float], dict[bytes, fl
     return tops, bottoms
 
 
+TO_PROMISE = "If values hold no noise, say noisy=False, and a smaller gap is proven."
+"""What a user can do who knows a limit, or has seen all of a space."""
+
+
 def gap_left(task: Task, method: Method, history: History, delta: float, *, limit_holds: bool = True) -> Certificate:
     """The certificate of a method, in the user's units, with what the user knows, or a space seen whole, adds."""
     found = method.certificate(history, delta)
@@ -331,13 +335,16 @@ def gap_left(task: Task, method: Method, history: History, delta: float, *, limi
         return found.scaled(task.sign)
     value, top = _certain_range(method, history)
     whole = value is not None and share_unseen(method.cube, history.X) == 0.0
+    promise = ""
     if supposes_exact(method, history):
         why = _without_promise(task, whole=whole, limited=limit_holds)
+        room = 0.0 if whole else math.inf if task.limit is None or value is None else task.sign * task.limit - value
+        promise = TO_PROMISE if why and found.certified and room <= found.gap else ""
         found, value = replace(found, reason=why) if why and not found.certified else found, None
     if whole and value is not None and top is not None:
         return found.below(top, value, "every setting of the space was evaluated").scaled(task.sign)
     found = (within_limit(found, task, value) if limit_holds else found).scaled(task.sign)
-    return replace(found, asks=asked_for(found, task, task.sign * history.y))
+    return replace(found, asks=promise or asked_for(found, task, task.sign * history.y))
 
 
 def supposes_exact(method: Method, history: History) -> bool:

@@ -81,7 +81,7 @@ class Worth(StopRule):
         gains, costs = self.per_unit * some.expected, self._price * some.trials
         return (
             f"going on still pays: {some.trials_words} cost {shown(costs)} and are expected to gain {shown(gains)}; "
-            f"it no longer pays after {going_on.about(later)}"
+            f"it pays for {going_on.about(later)}"
         )
 
     def _price_of(self, ended: Sequence[Evaluated]) -> float:

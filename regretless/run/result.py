@@ -164,9 +164,16 @@ class Result:
         lucky = "" if self.value == self.best.value else f"; {seen}, perhaps by luck"
         if self.optimizer.method.noise(self.optimizer.history).shows:
             expected = self.optimizer.predict(self.params)
-            there = "never" if np.isnan(self.value) else f"{self.value:.6g}, {_counted(expected.values)}"
+            there = "never" if np.isnan(self.value) else f"{self.value:.6g}, {self._counted(expected.values)}"
             return f"value {expected}, because the values are noisy; measured there: {there}{lucky}"
         return f"not evaluated there; {seen}" if np.isnan(self.value) else f"value {self.value:.6g}{lucky}"
+
+    def _counted(self, values: int) -> str:
+        """What the value of the recommended setting rests on."""
+        told = next((t.var for t in self.trials if t.params == self.params and t.var is not None), None)
+        if values > 1 or not told:
+            return "once" if values == 1 else f"the mean of {values}"
+        return f"with an error of {told**0.5:.2g}"
 
     def __getattr__(self, name: str) -> Any:
         own = {"best_params": "params", "best_value": "value", "best_trial": "best"}.get(name)
@@ -311,10 +318,6 @@ class Result:
         check_page_name(path)
         write_whole(path, printable(run_page(self, where, Path(path).stem)).encode())
         return Path(path)
-
-
-def _counted(values: int) -> str:
-    return "once" if values == 1 else f"the mean of {values}"
 
 
 def observed(optimizer: Optimizer, params: Mapping[str, Any]) -> float:

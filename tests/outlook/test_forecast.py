@@ -205,6 +205,20 @@ def test_noise_is_named_and_luck_is_no_gain() -> None:
     assert opt.outlook.value > lucky + 0.3  # the model's mean there, not the luckiest value
 
 
+def test_nothing_is_forecast_where_nothing_is_left() -> None:
+    """A space that was seen whole and a value at a known limit leave nothing to gain, unless values are noisy."""
+    options = {"trials": 30, "seed": 0, "progress": False}
+    whole = rg.minimize(lambda n, k: n * (2 + (k == "b")), {"n": rg.Int(3, 5), "k": rg.Choice(["a", "b"])}, **options)
+    assert str(whole.outlook) == "20 more trials: no gain, because every setting of the space was evaluated."
+    assert (whole.outlook.forecast.high, whole.outlook.forecast.expected) == (0.0, 0.0)
+    flat = rg.minimize(lambda x: max(0.0, abs(x) - 9) + 0.5, {"x": rg.Float(-30, 17)}, floor=0.5, **options)
+    assert str(flat.outlook) == "20 more trials: no gain, because the value has reached floor=0.5."
+    assert "If values hold no noise, say noisy=False" in str(flat.certificate)
+    rng = np.random.default_rng(0)
+    noisy = rg.minimize(lambda n: n + 9 * rng.standard_normal(), {"n": rg.Int(3, 5)}, noisy=True, **options)
+    assert "because" not in str(noisy.outlook)
+
+
 def test_the_measurement_error_is_not_that_of_poor_settings() -> None:
     opt = Optimizer({"x": rg.Float(-3, 17)}, "sobol", seed=0)
     for _ in range(20):
