@@ -298,7 +298,7 @@ class History:
 
     def _checked_side_values(self, side_values: ArrayLike | None, n: int, good: NDArray[np.bool_]) -> Array:
         """Values of constraints and costs, n x s."""
-        if side_values is None and not good.any():
+        if n == 0 or (side_values is None and not good.any()):
             return np.empty((n, self.n_side_values))
         more = np.empty((n, 0)) if side_values is None else np.asarray(side_values, dtype=np.float64).reshape(n, -1)
         if more.shape[1] != self.n_side_values:
