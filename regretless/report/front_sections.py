@@ -66,6 +66,9 @@ def front_section(front: Front, data: RunData) -> Section:
     uncertain = any(low < high for m in front for low, high in m.intervals.values())
     words += ["Dashed lines are the front at the worst and at the best ends of its values' intervals."] * uncertain
     words += front.notes
+    if len(front.objectives) == 2 and len(front) > 1:
+        there, back = (str(front.exchange(*pair)) for pair in itertools.permutations(front.objectives))
+        words += [f"At the compromise {there}, and {back}."]
     names = [*front.objectives, *data.names]
     rows: list[list[page.TableCell]] = [
         [_cell(m.values[n], m.intervals[n]) for n in front.objectives]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,10 @@ import numpy as np
 
 from regretless.basics.extras import optional
 from regretless.basics.options import in_range
+from regretless.basics.values import shown
 from regretless.files.earlier import columns_of
 from regretless.fronts.choice import compromise
+from regretless.fronts.preferences import Preferences
 from regretless.optimizer import Optimizer
 from regretless.outlook.probes import Share, rule_of
 from regretless.outlook.standing import Standing
@@ -46,6 +48,76 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Exchange:
+    """What it costs in one objective to be better in another."""
+
+    gain: str
+    pay: str
+    by: float
+    """How much better in `gain`, in its unit."""
+    cost: float
+    """How much worse in `pay`, in its unit; as likely more as less. Below 0 it is better there too; infinite: no
+    setting is so much better in `gain`."""
+    interval: tuple[float, float]
+    """Where the cost lies about 4 times of 5. The upper end is what an evaluated setting asks."""
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        wish = f"{self.by:.3g} better in {self.gain}"
+        if math.isinf(self.cost):
+            if math.isinf(low):
+                return f"{wish} is not to be had, as far as the run knows"
+            return f"{wish} is probably not to be had; if it is, it costs {low:.3g} or more in {self.pay}"
+        if self.cost <= 0:
+            most = "" if high <= 0 else f" (4 of 5 times at most {high:.3g})"
+            return f"{wish} costs nothing in {self.pay}{most}"
+        ends = f"at least {low:.3g}" if math.isinf(high) else f"{low:.3g} to {high:.3g}"
+        sure = f"{low:.3g}" == f"{high:.3g}"
+        return f"{wish} costs about {self.cost:.3g} in {self.pay}" + f" (4 of 5 times {ends})" * (not sure)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A setting on which a choice may fall."""
+
+    number: int | None
+    """The trial that evaluated it first; None: it was evaluated before the run."""
+    params: dict[str, Any]
+    chance: float
+    """The probability that the choice falls on it if all values were known."""
+
+
+@dataclass(frozen=True)
+class Contenders(Sequence[Contender]):
+    """How sure a choice is: the settings on which it may fall with a probability of 0.01 and more, the likeliest
+    first."""
+
+    found: tuple[Contender, ...]
+    none: float
+    """The probability that no setting keeps the limits."""
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.found[at]
+
+    def __str__(self) -> str:
+        from regretless.outlook.estimates import certainly  # SciPy takes long to load
+
+        most_shown = 5  # settings that are printed
+        lines = [
+            f"{certainly(c.chance) if c.chance < 1 else 'certain'}: "
+            f"{'a setting from before' if c.number is None else f'trial {c.number}'}, {c.params}"
+            for c in self.found[:most_shown]
+        ]
+        rest = 1.0 - self.none - sum(c.chance for c in self.found[:most_shown])
+        lines += [f"{certainly(rest)}: others"] * (rest >= 0.01)
+        lines += [f"{certainly(self.none)}: no setting keeps the limits"] * (self.none >= 0.01)
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
 class Front(Sequence[Member]):
     """The settings of a run of which none is better than another in all objectives, by the first of them.
 
@@ -65,20 +137,30 @@ class Front(Sequence[Member]):
         signs, names = np.array(opt.task.signs), opt.task.objectives
         order = np.argsort(-values[:, 0], kind="stable")
         rows, values, sds = rows[order], values[order], sds[order]
-        numbers: dict[bytes, int] = {}
-        for trial in opt.trials:
-            if trial.value is not None:
-                numbers.setdefault(trial.unit.tobytes(), trial.number)
         members = []
         # 1.959964: how many standard deviations an interval of 95 % reaches
         for row, told, sd in zip(rows, signs * values, 1.959964 * sds, strict=True):
-            x = opt.history.X[row]
-            at = numbers.get(x.tobytes())
-            params = opt.space.decode(x, opt.method.traits.choices) if at is None else dict(opt.trials[at].given)
             intervals = {n: (float(v - s), float(v + s)) for n, v, s in zip(names, told, sd, strict=True)}
-            number = None if at is None else opt.book.record.number_of(opt.trials[at])
-            members.append(Member(number, params, dict(zip(names, told.tolist(), strict=True)), intervals))
+            members.append(Member(*self._setting(row), dict(zip(names, told.tolist(), strict=True)), intervals))
         return members, values
+
+    @cached_property
+    def _numbers(self) -> dict[bytes, int]:
+        """The place among the trials of the first one that evaluated a setting."""
+        found: dict[bytes, int] = {}
+        for trial in self.optimizer.trials:
+            if trial.value is not None:
+                found.setdefault(trial.unit.tobytes(), trial.number)
+        return found
+
+    def _setting(self, row: int) -> tuple[int | None, dict[str, Any]]:
+        """The number of the trial that evaluated the setting in a row of the history first, and its parameters."""
+        opt = self.optimizer
+        x = opt.history.X[row]
+        at = self._numbers.get(x.tobytes())
+        if at is None:
+            return None, opt.space.decode(x, opt.method.traits.choices)
+        return opt.book.record.number_of(opt.trials[at]), dict(opt.trials[at].given)
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -116,43 +198,117 @@ class Front(Sequence[Member]):
     def __iter__(self) -> Iterator[Member]:
         return iter(self.members)
 
-    def pick(self, *, limits: Mapping[str, float] | None = None, weights: Mapping[str, float] | None = None) -> Member:
+    def pick(
+        self,
+        *,
+        limits: Mapping[str, float] | None = None,
+        weights: Mapping[str, float] | None = None,
+        prefer: Callable[[Member, Member], Member] | None = None,
+    ) -> Member:
         """The member to take.
 
             front.pick()                                  # a compromise
             front.pick(limits={"ms": 20})                 # the best of the others where ms is at most 20
             front.pick(weights={"accuracy": 3, "ms": 1})  # accuracy counts three times as much
+            front.pick(prefer=ask)                        # what fits the answers to five questions best
 
         Args:
             limits: for some objectives the worst value that will do. The other objectives then decide; where all have a
                 limit, all do.
             weights: how much each objective counts; 1 unless given. The member has the largest product, over the
                 objectives, of what it gains on the worst member as a share of the front's range, raised to its weight.
+            prefer: a function that gets two members and returns the one you would rather have. It is called up to five
+                times, and stands in place of weights.
 
         Raises ValueError where no member keeps the limits.
         """
         members, values = self._found
         if not members:
             raise ValueError("there is nothing to pick: no evaluation succeeded")
+        floors, powers = self._wishes(limits or {}, weights or {})
+        rows = np.flatnonzero((values >= floors).all(axis=1))
+        if not len(rows):
+            at, signs = list(self.objectives), self.optimizer.task.signs
+            best = {name: signs[at.index(name)] * values[:, at.index(name)].max() for name in limits or {}}
+            said = ", ".join(f"{name} {value:.6g}" for name, value in best.items())
+            raise ValueError(f"no member of the front keeps limits={dict(limits or {})}; the best seen are {said}")
+        if prefer is None:
+            return members[int(rows[compromise(values[rows], powers)])]
+        if weights:
+            raise ValueError("weights and prefer say the same in two ways: give one of them")
+        return members[int(rows[_preferred([members[row] for row in rows], values[rows], prefer)])]
+
+    def contenders(
+        self, *, limits: Mapping[str, float] | None = None, weights: Mapping[str, float] | None = None
+    ) -> Contenders:
+        """How sure a pick is: the evaluated settings on which `pick` with these limits and weights would fall if all
+        values were known, with the probability of each. Where values are exact it is the pick alone."""
+        from regretless.outlook.front_chances import chances
+
+        opt = self.optimizer
+        if not len(opt.history):
+            return Contenders((), 1.0)
+        floors, powers = self._wishes(limits or {}, weights or {})
+
+        def choice(Y: Array) -> int | None:
+            rows = np.flatnonzero((floors <= Y).all(axis=1))
+            return int(rows[compromise(Y[rows], powers)]) if len(rows) else None
+
+        with opt.computing() as method:
+            if method.shows_noise(opt.history):
+                rows, share = chances(opt.task, method, opt.history, choice)
+            else:
+                rows, values, _ = method.front(opt.history)
+                share = (np.arange(len(rows)) == choice(values)).astype(np.float64)
+        order = [i for i in np.argsort(-share, kind="stable").tolist() if share[i] >= 0.01]
+        found = tuple(Contender(*self._setting(int(rows[i])), float(share[i])) for i in order)
+        return Contenders(found, max(0.0, 1.0 - float(share.sum())))
+
+    def exchange(self, gain: str, pay: str, *, by: float | None = None, at: Member | None = None) -> Exchange:
+        """What it costs in the objective `pay` to be better by `by` in the objective `gain`, and no worse in the
+        others.
+
+            print(front.exchange("accuracy", "ms"))  # 0.0097 better in accuracy costs about 3 in ms (...)
+
+        Args:
+            by: how much better, in the unit of `gain`; None: 1 % of the value.
+            at: the member from which one moves; None: the compromise.
+
+        The cost is the least of evaluated settings and of others, whose values the models of the run draw.
+        """
+        from regretless.outlook.front_chances import least_cost
+
+        opt, names = self.optimizer, self.objectives
+        for what, name in (("gain", gain), ("pay", pay)):
+            if name not in names:
+                raise ValueError(f"{what} must be one of the objectives {list(names)}, got {shown(name)}")
+        if gain == pay:
+            raise ValueError(f"gain and pay are both {gain!r}: an exchange has two objectives")
+        here = self.pick() if at is None else at
+        if here not in self.members:
+            raise ValueError("at must be a member of this front")
+        amount = 0.01 * abs(here.values[gain]) if by is None else by
+        in_range("(0, inf)", by=amount)
+        with opt.computing() as method:
+            place, rows = opt.space.encode(here.params, method.traits.choices), method.front(opt.history)[0]
+            X = np.concatenate([method.cube.snap(place)[None], opt.history.X[rows]])
+            found = least_cost(opt.task, method, opt.history, X, names.index(gain), names.index(pay), amount)
+        return Exchange(gain, pay, amount, found[0], found[1:])
+
+    def _wishes(self, limits: Mapping[str, float], weights: Mapping[str, float]) -> tuple[Array, Array]:
+        """The least values that keep the limits, to be maximised, and the power of each objective, k each."""
         at = {name: j for j, name in enumerate(self.objectives)}
-        signs = self.optimizer.task.signs
-        for what, given in (("limits", limits or {}), ("weights", weights or {})):
+        for what, given in (("limits", limits), ("weights", weights)):
             if unknown := [name for name in given if name not in at]:
                 raise ValueError(f"{what}: the objectives of this run are named {list(at)}, got {unknown[0]!r}")
-        for name, limit in (limits or {}).items():
+        for name, limit in limits.items():
             in_range("(-inf, inf)", **{f"limits[{name!r}]": limit})
-        for name, weight in (weights or {}).items():
+        for name, weight in weights.items():
             in_range("[0, inf)", **{f"weights[{name!r}]": weight})
-        keeps = np.ones(len(members), dtype=bool)
-        for name, limit in (limits or {}).items():
-            keeps &= values[:, at[name]] >= signs[at[name]] * limit
-        if not keeps.any():
-            best = ", ".join(f"{name} {signs[at[name]] * values[:, at[name]].max():.6g}" for name in limits or {})
-            raise ValueError(f"no member of the front keeps limits={dict(limits or {})}; the best seen are {best}")
+        signs = self.optimizer.task.signs
+        floors = np.array([signs[j] * limits[name] if name in limits else -np.inf for name, j in at.items()])
         default = 0.0 if limits and len(limits) < len(at) and not weights else 1.0
-        powers = np.array([(weights or {}).get(name, default if name in (limits or {}) else 1.0) for name in at])
-        rows = np.flatnonzero(keeps)
-        return members[int(rows[compromise(values[rows], powers)])]
+        return floors, np.array([weights.get(name, default if name in limits else 1.0) for name in at])
 
     def to_dataframe(self) -> pandas.DataFrame:
         """One row per member: the number of its trial, the objectives, the ends of their intervals where there is
@@ -204,6 +360,22 @@ class Front(Sequence[Member]):
 
     def __repr__(self) -> str:
         return f"Front({len(self)} settings, objectives={list(self.objectives)})"
+
+
+def _preferred(members: Sequence[Member], values: Array, prefer: Callable[[Member, Member], Member]) -> int:
+    """The row of the member that fits the answers best."""
+    questions = 5  # what people answer with patience; docs/lab/fronts.md has what they are worth
+    known = Preferences(values)
+    for _ in range(questions):
+        pair = known.question()
+        if pair is None:
+            break
+        a, b = pair
+        taken = prefer(members[a], members[b])
+        if taken not in (members[a], members[b]):
+            raise ValueError(f"prefer must return one of the two members it got, got {shown(taken)}")
+        known.prefer(*((a, b) if taken == members[a] else (b, a)))
+    return known.best
 
 
 def observed_values(optimizer: Optimizer, params: Mapping[str, Any]) -> tuple[float, ...]:

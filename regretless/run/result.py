@@ -7,7 +7,7 @@ import base64
 import html
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -141,9 +141,15 @@ class Result:
             raise ValueError("a run with one objective has no front; name several by objectives=[...]")
         return Front(self.optimizer)
 
-    def pick(self, *, limits: Mapping[str, float] | None = None, weights: Mapping[str, float] | None = None) -> Member:
+    def pick(
+        self,
+        *,
+        limits: Mapping[str, float] | None = None,
+        weights: Mapping[str, float] | None = None,
+        prefer: Callable[[Member, Member], Member] | None = None,
+    ) -> Member:
         """The member of the front to take; see `Front.pick`."""
-        return self.front.pick(limits=limits, weights=weights)
+        return self.front.pick(limits=limits, weights=weights, prefer=prefer)
 
     @property
     def value_words(self) -> str:
@@ -196,7 +202,7 @@ class Result:
             f'<td style="text-align:left">{html.escape(printable(text))}</td></tr>'
             for name, text in texts
         )
-        said = [str(self.front).replace("\n", "; ")] if self.optimizer.task.several else self.said
+        said = [str(self.front).replace("\n", "; ")] * self.optimizer.task.several + [*self.said]
         words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", *said]
         return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(printable(word))}</p>" for word in words)
 
@@ -211,7 +217,7 @@ class Result:
         failed = sum(t.state == "failed" for t in self.trials)
         failures = [f"  {failed} evaluation{'s' * (failed > 1)} failed"] if failed else []
         if self.optimizer.task.several:
-            return "\n".join([*lines, f"  {self.value_words}", *failures, str(self.front)])
+            return "\n".join([*lines, f"  {self.value_words}", *failures, str(self.front), f"  {self.outlook}"])
         said = [f"  {words}" for words in self.said]
         return printable("\n".join([*lines, f"  {self.value_words}", *failures, *said]))
 
