@@ -851,11 +851,13 @@ def test_what_lies_outside_teaches_the_model() -> None:
     assert first(informed=False) != first(informed=True)
 
 
-def test_proposals_keep_off_the_bounds_on_request() -> None:
-    """The optimum lies on two bounds; without the option both are proposed. A trial on a bound is learnt from."""
+def test_proposals_keep_off_bounds_that_nobody_called_legal() -> None:
+    """The optimum lies on two bounds; where they may be met both are proposed. A trial on a bound is learnt from."""
+    ranges = {"rate": FloatDistribution(1e-3, 10.0, log=True), "share": FloatDistribution(-2.0, 1.0),
+              "part": FloatDistribution(0.0, 1.0, step=0.25)}  # fmt: skip
 
-    def bounds_met(inside: bool) -> set[float]:
-        study = optuna.create_study(sampler=Sampler("gp-ei", seed=1, inside=inside))
+    def bounds_met(inside: bool | None, **options: Any) -> set[float]:
+        study = optuna.create_study(sampler=Sampler("gp-ei", seed=1, inside=inside, **options))
         study.enqueue_trial({"rate": 1e-3, "share": 1.0, "part": 0.5})
         for _ in range(9):
             trial = study.ask()
@@ -866,7 +868,9 @@ def test_proposals_keep_off_the_bounds_on_request() -> None:
         return {bound for bound in (1e-3, 10.0, -2.0, 1.0) if any(math.isclose(v, bound) for v in values)}
 
     assert {1e-3, 1.0} <= bounds_met(inside=False)
+    assert {1e-3, 1.0} <= bounds_met(None, search_space=ranges)
     assert not bounds_met(inside=True)
+    assert not bounds_met(None)
 
 
 # ---------------------------------------------------------------- several objectives

@@ -115,7 +115,8 @@ class Sampler(BaseSampler):
             is proposed from the trials of all brackets.
         constraints_func: called with a finished trial, gives the values of its constraints, at most 0 where they hold;
             `trial.set_constraint` inside the objective does the same. Their values are learnt by the GP methods.
-        inside: keep proposals off the bounds of float ranges, for objectives to which a bound is no legal value.
+        inside: whether proposals keep off the bounds of float ranges, by a millionth of their length, because a bound
+            may be no legal value; None: where no `search_space` says what is legal.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Sampler(BaseSampler):
         pending_ttl: float | None = None,
         pruned: Pruned = "extrapolate",
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
-        inside: bool = False,
+        inside: bool | None = None,
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
@@ -149,10 +150,11 @@ class Sampler(BaseSampler):
             raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')
         self.method = method
         self.search_space = None if search_space is None else as_distributions(search_space)
-        self._own = None if search_space is None else own_space(search_space, inside=inside)
+        self._own = None if search_space is None else own_space(search_space, inside=bool(inside))
         """The space as given, where it is one of ours: conditions, rules and priors are more than distributions say."""
         self.certify, self.pending_ttl, self.pruned = certify, pending_ttl, pruned
-        self.constraints_func, self.inside = constraints_func, inside
+        self.constraints_func = constraints_func
+        self.inside = search_space is None if inside is None else inside
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
