@@ -255,7 +255,7 @@ class Front(Sequence[Member]):
             return int(rows[compromise(Y[rows], powers)]) if len(rows) else None
 
         with opt.computing() as method:
-            if method.shows_noise(opt.history):
+            if method.noise(opt.history).shows:
                 rows, share = chances(opt.task, method, opt.history, choice)
             else:
                 rows, values, _ = method.front(opt.history)
