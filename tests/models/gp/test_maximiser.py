@@ -112,6 +112,17 @@ def test_moves_are_few_legal_and_single_on_any_grid():
         assert sorted({setting["d"] for setting in settings}) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("encoding", ["shares", "onehot"])
+def test_moves_in_a_tree_and_beside_a_pin_are_legal(encoding):
+    space = Space({"kind": Choice(["p", "q", None]), "n": Int(3, 9, when={"kind": "p"}), "m": Int(-2, 2)})
+    whole, rng = space.cube(encoding), np.random.default_rng(0)
+    for cube in (whole, whole.pinned({whole.dim - 1: whole.axes[-1].centre(np.array([1]))[0]})):
+        for _ in range(5):
+            moves = _moves(cube, rng, cube.snap(rng.random(cube.dim)))
+            np.testing.assert_array_equal(cube.snap(moves), moves)
+            assert len({space.decode(move, encoding)["kind"] for move in moves}) == 3
+
+
 def test_candidates_are_legal_and_near_the_incumbents_too():
     cube = MIXED.cube()
     centre = cube.snap(np.full((1, 5), 0.3))
