@@ -35,7 +35,7 @@ def test_a_study_of_another_sampler_gets_a_certificate() -> None:
     assert [(t.params, t.user_attrs, t.system_attrs) for t in study.trials] == before
     assert rg.certify(study, floor=0.0, noisy=False).gap <= study.best_value + 1e-12
     assert not rg.certify(study, method="random").certified
-    plain = rg.Sampler("gp-ucb", seed=0).certificate(study, 0.1)
+    plain = rg.Sampler("gp-ucb", seed=0, inside=False).certificate(study, 0.1)
     assert found.gap == pytest.approx(2 * plain.gap)  # other samplers leave places unseen
     assert found.upper - found.lower == pytest.approx(found.gap)
     assert found.upper == plain.upper

@@ -54,7 +54,7 @@ def certify(
     if not isinstance(study, Study):
         raise TypeError(f"certify takes an Optuna study (optuna.load_study opens one), got {study!r}")
     known: dict[str, Any] = {"floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}
-    known["noisy"] = noisy
+    known |= {"noisy": noisy, "inside": False}
     sampler = Sampler(method, seed=probe_seed(study.get_trials(deepcopy=False)), search_space=search_space, **known)
     found = sampler.certificate(study, delta)
     maximises = direction_of(study) == "maximize"

@@ -52,7 +52,7 @@ def outlook(
         raise TypeError(f"outlook takes an Optuna study (optuna.load_study opens one), got {study!r}")
     if search_space is None:
         return outlooks(study, [trials])[0]
-    return _seen_by(Sampler(WATCHER, seed=0, search_space=search_space), study, [trials])[0]
+    return _seen_by(Sampler(WATCHER, seed=0, search_space=search_space, inside=False), study, [trials])[0]
 
 
 def outlooks(study: Study, trials: Sequence[int]) -> tuple[Outlook, ...]:
@@ -61,7 +61,7 @@ def outlooks(study: Study, trials: Sequence[int]) -> tuple[Outlook, ...]:
     own = study.sampler
     watcher = own if isinstance(own, Sampler) else _watchers.get(study)
     if watcher is None:
-        watcher = _watchers[study] = Sampler(WATCHER, seed=0)
+        watcher = _watchers[study] = Sampler(WATCHER, seed=0, inside=False)
     return _seen_by(watcher, study, trials)
 
 

@@ -116,7 +116,7 @@ class Sampler(BaseSampler):
         constraints_func: called with a finished trial, gives the values of its constraints, at most 0 where they hold;
             `trial.set_constraint` inside the objective does the same. Their values are learnt by the GP methods.
         inside: whether proposals keep off the bounds of float ranges, by a millionth of their length, because a bound
-            may be no legal value; None: where no `search_space` says what is legal.
+            may be no legal value; None: where no `search_space` says what is legal and no probes speak of whole ranges.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Sampler(BaseSampler):
         """The space as given, where it is one of ours: conditions, rules and priors are more than distributions say."""
         self.certify, self.pending_ttl, self.pruned = certify, pending_ttl, pruned
         self.constraints_func = constraints_func
-        self.inside = search_space is None if inside is None else inside
+        self.inside = search_space is None and not probes if inside is None else inside
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
