@@ -67,11 +67,13 @@ class _OfMethods:
         return lambda: Sampler(method, seed=0)
 
 
-OFTEN = ["random", "gp-ucb", *METHODS]
+OFTEN = ["auto", "random", *METHODS]
 """Methods that go through Optuna's suites in every run of the tests; all the others do in the slow ones."""
 of_every_method = [
     pytest.mark.filterwarnings(DRAWN, "ignore:GP-ThreDS in"),
-    pytest.mark.parametrize("method", [pytest.param(m, marks=() if m in OFTEN else pytest.mark.slow) for m in EVERY]),
+    pytest.mark.parametrize(
+        "method", [pytest.param(m, marks=() if m in OFTEN else pytest.mark.slow) for m in ("auto", *EVERY)]
+    ),
 ]
 
 
