@@ -98,6 +98,7 @@ def test_the_live_page_is_whole_at_every_width(browser: Browser, service: Servic
     assert "12 of 40 ended, 3 under way, 1 failed" in text
     assert "MemoryError: no <b>room</b>" in text
     assert "node-7" in text
+    assert ("Best seen" in text) == (name == "one")
     assert page.errors == []
     assert page.run(CLIPPED) == []
     assert page.run(BROKEN) == []
@@ -118,6 +119,14 @@ def test_the_page_follows_the_study_without_being_loaded_again(browser: Browser,
     study.tell(trial["number"], -7.5)
     until(page, f"{SHOWN}.includes('-7.5')")
     assert page.run("window.loadedOnce") is True
+    turn = 'Object.defineProperty(document, "hidden", {value: %s, configurable: true});'
+    turn += 'document.dispatchEvent(new Event("visibilitychange"))'
+    page.run(turn % "true")
+    study.tell(study.ask()[0]["number"], -8.5)
+    time.sleep(2.5)  # news are sent once a second
+    assert "-8.5" not in page.run(SHOWN)
+    page.run(turn % "false")
+    until(page, f"{SHOWN}.includes('-8.5')")
     page.close()
 
 
