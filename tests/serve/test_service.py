@@ -136,7 +136,8 @@ def crowd_killed(folder: Path, clients: int, kills: int, *, method: str = "rando
     assert {t.number for t in optimizer.trials if t.value is not None} == set(told)
     assert len(set(optimizer.book.ended)) == len(optimizer.book.ended)
     units = [t.unit.tobytes() for t in optimizer.trials]
-    assert len(set(units)) == len(units)
+    # auto asks one setting again on purpose, to see whether it gives the same value
+    assert len(units) - len(set(units)) <= (method == "auto")
     found = verify(optimizer)
     print(f"{kills} kills, {len(asked)} trials asked, {len(told)} told; {found}")
     assert (found.different, found.given) == ((), 0)
