@@ -267,7 +267,7 @@ def stop_rule(given: Mapping[str, Any]) -> Any:
 
     asked = {name.removeprefix("until_"): value for name, value in given.items() if value is not None}
     asked = {name: value for name, value in asked.items() if value is not False}
-    proven = {name: asked.pop(name) for name in ("gap", "share") if name in asked}
+    proven: dict[str, Any] = {name: asked.pop(name) for name in ("gap", "share") if name in asked}
     worth = {name: asked.pop(name) for name in OF_RULES[2:] if name in asked}
     words = {"value": "target", "stalled": "no_improvement", "gain": "gain_below", "noise": "below_noise"}
     plain = {words.get(name, name): value for name, value in asked.items()}
