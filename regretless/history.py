@@ -55,7 +55,7 @@ class History:
     @property
     def X(self) -> Array:
         """Points with values, n x d."""
-        return self._table.told.X[: self._values]
+        return self._table.valued.X[: self._values]
 
     @property
     def Y(self) -> Array:
@@ -65,12 +65,12 @@ class History:
     @property
     def y(self) -> Array:
         """The values of the first objective, n."""
-        return self._table.told.column(0)[: self._values]
+        return self._table.valued.column(0)[: self._values]
 
     @property
     def yvar(self) -> Array:
         """The known noise variance of each value of the first objective, NaN where unknown, n."""
-        return self._table.told.column(self.objectives)[: self._values]
+        return self._table.valued.column(self.objectives)[: self._values]
 
     @property
     def Yvar(self) -> Array:
@@ -85,7 +85,7 @@ class History:
     @property
     def costs(self) -> Array:
         """What each evaluation cost, n; only where costs come with the values."""
-        return self._table.told.column(2 * self.objectives + self.n_constraints)[: self._values]
+        return self._table.valued.column(2 * self.objectives + self.n_constraints)[: self._values]
 
     @property
     def n_side_values(self) -> int:
@@ -118,8 +118,8 @@ class History:
 
     def basis_of(self, j: int) -> tuple[Array, Array, Array]:
         """The same for the model of objective j."""
-        told = self._table.told
-        inside = self.X, told.column(j)[: self._values], told.column(self.objectives + j)[: self._values]
+        valued = self._table.valued
+        inside = self.X, valued.column(j)[: self._values], valued.column(self.objectives + j)[: self._values]
         if not self._beyond:
             return inside
         X, y, yvar = (np.concatenate(pair) for pair in zip(self._outside_of(j), inside, strict=True))
@@ -202,20 +202,20 @@ class History:
             table.failed.append(points[~good])
             ended, values, variances, more = points[good], values[good], variances[good], more[good]
         if len(ended):
-            told = np.minimum(np.maximum(values, -LARGEST), LARGEST)
-            table.told.append(ended, *told.T, *variances.T, *more.T)
+            limited = np.minimum(np.maximum(values, -LARGEST), LARGEST)
+            table.valued.append(ended, *limited.T, *variances.T, *more.T)
         for key in keys:
             table.first.setdefault(key, table.known)
             table.known += 1
-        other._values, other._failures, other._known = len(table.told), len(table.failed), table.known
+        other._values, other._failures, other._known = len(table.valued), len(table.failed), table.known
         return other
 
     def with_outside(self, X: Array, y: Array, yvar: Array) -> History:
         """This history and values y (n, or n x k) at points X (n x d) outside the cube, where nothing is proposed."""
         other = self._without(())
         values, variances = self._checked(len(X), y, yvar)
-        told = np.clip(values, -LARGEST, LARGEST)
-        other._table.outside.append(np.asarray(X, dtype=np.float64), *told.T, *variances.T)
+        limited = np.clip(values, -LARGEST, LARGEST)
+        other._table.outside.append(np.asarray(X, dtype=np.float64), *limited.T, *variances.T)
         other._beyond = len(other._table.outside)
         return other
 
@@ -249,7 +249,7 @@ class History:
         other._drop(keys)
         table = self._table
         seen = self._values, self._failures, self._beyond, self._known
-        if seen != (len(table.told), len(table.failed), len(table.outside), table.known):
+        if seen != (len(table.valued), len(table.failed), len(table.outside), table.known):
             other._table = table.beginning(*seen)
         return other
 
@@ -264,7 +264,7 @@ class History:
             self.pending, self._pending_keys = self.pending[rows], tuple(pending)
 
     def _columns(self, start: int, stop: int) -> Array:
-        return self._table.told.columns(start, stop)[: self._values]
+        return self._table.valued.columns(start, stop)[: self._values]
 
     def _points(self, X: ArrayLike) -> Array:
         points = np.asarray(X, dtype=np.float64)
@@ -318,7 +318,7 @@ class _Table:
     """What the histories of a run share; rows are only ever appended."""
 
     def __init__(self, dim: int, columns: int, side_values: int) -> None:
-        self.told, self.failed, self.outside = Rows(dim, columns + side_values), Rows(dim, 0), Rows(dim, columns)
+        self.valued, self.failed, self.outside = Rows(dim, columns + side_values), Rows(dim, 0), Rows(dim, columns)
         self.first: dict[bytes, int] = {}
         """The identity of each point that has a value or failed, and how many evaluations had ended before it did."""
         self.known = 0
@@ -327,7 +327,7 @@ class _Table:
     def beginning(self, values: int, failures: int, beyond: int, known: int) -> _Table:
         """A table of its own with the first rows of this one."""
         other = object.__new__(_Table)
-        other.told, other.failed = self.told.first(values), self.failed.first(failures)
+        other.valued, other.failed = self.valued.first(values), self.failed.first(failures)
         other.outside, other.known = self.outside.first(beyond), known
         other.first = {key: at for key, at in self.first.items() if at < known}
         return other

@@ -52,6 +52,15 @@ def test_options_that_are_named_exist() -> None:
     ] == ["methods.md: GPUCB has no option kapa"]  # the page says that type checkers find this one
 
 
+def test_pages_that_code_names_exist() -> None:
+    """In docstrings, remarks and the pages beside the code: `docs/lab/outlook.md`."""
+    folders = [ROOT / name for name in ("regretless", "bench", "experiments", "benchmarks", "tests")]
+    sources = [path for folder in folders for end in ("*.py", "*.md") for path in folder.rglob(end)]
+    named = {(path, page) for path in sources for page in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text())}
+    assert len(named) > 50
+    assert sorted(f"{path.relative_to(ROOT)}: {page}" for path, page in named if not (ROOT / page).exists()) == []
+
+
 def run(page: str, code: str, names: dict | None = None) -> dict:
     """Executes code as a page's; returns the names it leaves."""
     names = {"__name__": "page", **(names or {})}

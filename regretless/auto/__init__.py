@@ -30,7 +30,7 @@ def choose_method(
         return CLASSICS["gp-ei"], "constraints or costs: expected improvement weighs a gain by both"
     if certify and dim <= CERTIFIED_UP_TO:
         reason = f"{dim} parameters and a certificate to reach: every second evaluation goes where the bound is largest"
-        # 2: asks per verifying one when the run is to end by its certificate (docs/certificates.md)
+        # 2: asks per verifying one when the run is to end by its certificate (docs/explanation/certificates.md)
         return CLASSICS["gp-ucb"](verify=2), reason
     return AUTO, ""
 

@@ -119,7 +119,7 @@ class Auto(Method):
         evidence = self._model.evidence(history)
         return replace(
             self._run, weighed=history.n_side_values > 0, stated=self._model.states_noise(history),
-            noisy_at=evidence.noisy_at, exact_at=evidence.exact_at, told=evidence.told,
+            noisy_at=evidence.noisy_at, exact_at=evidence.exact_at, by_variance=evidence.by_variance,
             values=len(history), evaluations=history.evaluations, step=step,
         )  # fmt: skip
 

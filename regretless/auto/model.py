@@ -105,8 +105,8 @@ class Model(GPMethod):
             # a second evaluation that failed is not tried again, and what the caller holds stays held
             if not is_taken(history, best) and np.array_equal(cube.snap(best), best):
                 return best
-        told, beat = lambda: self._surrogate.gp(*history.basis), lambda: self._value_to_beat(history, gp)
-        ask = Ask(history, cube, rng, self.budget, gp, told, beat, self._best_step)
+        of_values, beat = lambda: self._surrogate.gp(*history.basis), lambda: self._value_to_beat(history, gp)
+        ask = Ask(history, cube, rng, self.budget, gp, of_values, beat, self._best_step)
         if self.is_noisy(history) and noise_shows(gp):
             return noisy_step(ask, again=self._repeats(history))
         return exact_step(ask)

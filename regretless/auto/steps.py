@@ -26,7 +26,7 @@ class Ask:
     budget: int | None
     gp: GP
     """The posterior, points under way hallucinated."""
-    told: Callable[[], GP]
+    of_values: Callable[[], GP]
     """Gives the posterior of the values alone."""
     value_to_beat: Callable[[], float]
     """Gives the largest posterior mean at a point that is known or under way."""
@@ -57,9 +57,9 @@ def bound_step(ask: Ask, width: float) -> Array:
 def drawn_step(ask: Ask) -> Array:
     """The best point of a function drawn from the posterior, d; each draw is another, so pending points need no
     care."""
-    told = ask.told()
-    path = told.path(ask.rng)
-    return ask.best(Acquisition(path, path.values), gp=told, effort=DRAWN)
+    gp = ask.of_values()
+    path = gp.path(ask.rng)
+    return ask.best(Acquisition(path, path.values), gp=gp, effort=DRAWN)
 
 
 def narrowed(width: float, pending: int) -> float:

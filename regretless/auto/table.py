@@ -69,7 +69,7 @@ class Situation:
     """The number of values with which noise became certain; None: the values do not show it."""
     exact_at: int | None = None
     """The number of values with which a setting gave the same value again."""
-    told: bool = False
+    by_variance: bool = False
     """Whether noise became certain by a told variance."""
     values: int = 0
     evaluations: int = 0
@@ -123,7 +123,7 @@ class Situation:
     @property
     def found(self) -> str:
         """What showed it."""
-        return "a noise variance was told" if self.told else "a setting gave two different values"
+        return "a noise variance was told" if self.by_variance else "a setting gave two different values"
 
     @property
     def shown_without_model(self) -> bool:

@@ -31,7 +31,7 @@ class NoiseEvidence:
     """The number of values with which noise became certain; None: it is not."""
     exact_at: int | None = None
     """The number of values with which a setting first gave its value again; None: none has."""
-    told: bool = False
+    by_variance: bool = False
     """Whether the noise came as a known variance."""
     _first: dict[bytes, float] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class NoiseEvidence:
             if self.noisy_at is not None:  # nothing revokes it
                 return
             if variance > 0:
-                self.noisy_at, self.told = n, True
+                self.noisy_at, self.by_variance = n, True
                 self._first.clear()
                 return
             if self.exact:

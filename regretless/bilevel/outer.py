@@ -33,7 +33,7 @@ from regretless.task import Task
 
 NOISE_PRIOR = 2.0
 """Curve points that the pooled noise variance counts for in that of a single run, as many as four validations leave."""
-MOST_TOLD = 64
+MOST_VALUES = 64
 """Values that the model with the length of training is told, for the 50 ms that `benchmarks/bilevel.py` allows."""
 
 
@@ -134,14 +134,14 @@ class Outer:
         return np.asarray(next_points(method, history, step=len(runs))[0, : self.dim])
 
     def _history_of_ends(self, known: Sequence[TrainingRun]) -> History:
-        """The ends of the stretches of known runs, those of the longest and best runs first, at most about MOST_TOLD of
-        them."""
+        """The ends of the stretches of known runs, those of the longest and best runs first, at most about
+        MOST_VALUES."""
         level, noise = levels(known, self.scale, self.cap)
         low, high = math.log(self.rungs[0]), math.log(self.rungs[-1])
         told: list[tuple[Array, float, float]] = []
         highest_first = sorted(zip(known, noise, strict=True), key=lambda pair: (-len(pair[0].ends), pair[0].loss))
         for run, variance in highest_first:
-            if len(told) >= MOST_TOLD:
+            if len(told) >= MOST_VALUES:
                 break
             for n, loss in sorted(run.ends.items()) or [(self.rungs[0], math.nan)]:
                 length = min(max((math.log(n) - low) / (high - low), 0.0), 1.0)

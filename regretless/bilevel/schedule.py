@@ -15,7 +15,7 @@ from regretless.basics.options import in_range, whole_number
 from regretless.bilevel.run import TrainingRun
 from regretless.space import Space, SpaceLike
 
-# The studies named here stand in docs/methods/bilevel.md, "How the budget is split" and "Short runs mislead". They used
+# The studies named here stand in docs/lab/bilevel.md, "How the budget is split" and "Short runs mislead". They used
 # an MLP and softmax regression with seeds below 3000; what was lost is in points of test error, with standard errors of
 # 0.1 to 0.3.
 REDUCTION = 3.0

@@ -66,7 +66,7 @@ class Known:
     """The recommended setting, d."""
     params: dict[str, Any]
     """The same in the user's words."""
-    told: bool
+    variances_told: bool
     """Whether noise variances were told."""
 
     @property
@@ -205,7 +205,7 @@ def _size(run: Known, i: int) -> float:
 
 def noise(run: Known) -> list[Advice]:
     """Values of one setting that differ."""
-    if not run.estimates.noisy or run.told:
+    if not run.estimates.noisy or run.variances_told:
         return []
     squares, spare, widest = 0.0, 0, 0.0
     for rows in _groups(run):

@@ -363,9 +363,9 @@ def estimates_of(task: Task, method: Method, history: History, objective: int = 
     found = _kept.setdefault(history, {})
     if objective not in found:
         shows = len(history) > 0 and method.noise(history).shows
-        told = history.Y[:, objective], history.Yvar[:, objective]
+        values = history.Y[:, objective], history.Yvar[:, objective]
         X = np.array([in_shares(task, method, x) for x in history.X]).reshape(len(history), len(task.space))
-        found[objective] = Estimates(task.space.cube(), X, *told, sign=task.signs[objective], noisy=shows)
+        found[objective] = Estimates(task.space.cube(), X, *values, sign=task.signs[objective], noisy=shows)
     return found[objective]
 
 

@@ -82,8 +82,8 @@ def _share(task: Task, method: Method, history: History, book: Any, probing: Pro
 def _extended(task: Task, method: Method, book: Any, steps: list[int]) -> list[bool]:
     """Whether the probe of each step extended, or may have extended, the front of when it was asked."""
     signs, choices = np.array(task.signs), method.traits.choices
-    told = [book.trials[number] for number in book.ended if number not in book.forgotten]
-    values = [signs * t.values if t.feasible else None for t in told]
+    ended = [book.trials[number] for number in book.ended if number not in book.forgotten]
+    values = [signs * t.values if t.feasible else None for t in ended]
     before = [
         signs * (e.value, *e.further) if np.isfinite(e.value) and all(c <= 0 for c in e.constraints) else None
         for e in book.earlier

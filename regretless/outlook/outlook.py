@@ -183,11 +183,11 @@ class _Moment:
     def noise(self) -> float | None:
         """The standard deviation of the noise in one value: as the model fits it, or the median of those told. Poor
         settings often have larger errors, and a mean would speak of those."""
-        told = self.seen.yvar[self.seen.yvar > 0]
-        if not self.seen.noisy or (self.gp is None and not len(told)):
+        variances = self.seen.yvar[self.seen.yvar > 0]
+        if not self.seen.noisy or (self.gp is None and not len(variances)):
             return None
-        if len(told) or self.gp is None:
-            return math.sqrt(float(np.median(told)))
+        if len(variances) or self.gp is None:
+            return math.sqrt(float(np.median(variances)))
         return self.gp.scale * math.sqrt(float(self.gp.factor.noise[: self.gp.n].mean()) * self.gp.signal)
 
     def forecasts(self, horizons: Sequence[int], tail: float, task: Task | None = None) -> dict[int, Forecast]:

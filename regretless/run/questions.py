@@ -141,6 +141,11 @@ def advise(within: Any) -> tuple[Advice, ...]:
     params = run.recommend()
     failed = np.array([in_shares(run.task, method, x) for x in history.failed]).reshape(-1, len(run.space))
     known = Known(
-        run.space, _estimates(run), failed, run.space.encode(params), params, told=bool((history.yvar > 0).any())
+        run.space,
+        _estimates(run),
+        failed,
+        run.space.encode(params),
+        params,
+        variances_told=bool((history.yvar > 0).any()),
     )
     return advice_on(known)

@@ -50,9 +50,21 @@ class Space:
 
     Takes a mapping of names to Float, Int, Choice or a plain value that stays fixed. Or a list of (low, high) pairs or
     parameters in the style of scipy: their names are x0, x1, ... and the objective gets an array (`as_array`). Or
-    another Space, or the path of a TOML file (see `from_toml`). Settings have the parameters in the order given;
-    methods see them in the order of their names (x2 before x10), so that the same space gives the same points however
-    and wherever it was written.
+    another Space, or the path of a TOML file. Settings have the parameters in the order given; methods see them in the
+    order of their names (x2 before x10), so that the same space gives the same points however and wherever it was
+    written.
+
+    A TOML file has one table per parameter:
+
+        [lr]
+        type = "float"
+        low = 1e-5
+        high = 1e-1
+        log = true
+
+        [act]
+        type = "choice"
+        labels = ["relu", "tanh"]
 
     `where` holds what is known to be forbidden: texts such as "a < b", "x + 2*y <= 3" or "p1 + p2 + p3 == 1", and
     functions of a setting; every proposal obeys them.
@@ -105,22 +117,6 @@ class Space:
         self._places = [(name, places[name]) for name in self.names]
         self._lines = _Lines([(i, p) for i, (_, p) in enumerate(self._ordered) if is_line(p)])
         self._others = [(i, p) for i, (_, p) in enumerate(self._ordered) if not is_line(p)]
-
-    @classmethod
-    def from_toml(cls, path: str | Path) -> Space:
-        """A space from a TOML file with one table per parameter:
-
-        [lr]
-        type = "float"
-        low = 1e-5
-        high = 1e-1
-        log = true
-
-        [act]
-        type = "choice"
-        labels = ["relu", "tanh"]
-        """
-        return cls(path)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -338,8 +338,8 @@ def test_spaces_in_files(long: bool, tmp_path: Path) -> None:
             text += f"[{name}]\ntype = {kind!r}\nlow = 0\nhigh = 9\n" if rng.random() < 0.5 else f"[{name}]\n"
             text += "".join(f"{key} = {rng.choice(words)}\n" for key in keys if key not in text.rpartition("[")[2])
         path.write_bytes(damaged(valid.encode(), rng) if i % 3 == 0 else text.encode())
-        if not refused(lambda: Space.from_toml(path)):
-            space = Space.from_toml(path)
+        if not refused(lambda: Space(path)):
+            space = Space(path)
             check_space(space, rng)
             if all(
                 isinstance(label, str | int | float | bool)

@@ -300,10 +300,10 @@ def test_an_open_range_leaves_its_bounds_out(low: float, high: float, log: bool)
 
 def test_an_open_range_in_toml(tmp_path: Path) -> None:
     (tmp_path / "space.toml").write_text('[p]\ntype = "float"\nlow = 0\nhigh = 1\nopen = true\n')
-    assert Space.from_toml(tmp_path / "space.toml").parameters["p"] == Float(0, 1, open=True)
+    assert Space(tmp_path / "space.toml").parameters["p"] == Float(0, 1, open=True)
     (tmp_path / "space.toml").write_text('[p]\ntype = "float"\nlow = 0\nhigh = 1\nopen = "yes"\n')
     with pytest.raises(ValueError, match="open must be true or false, got 'yes'"):
-        Space.from_toml(tmp_path / "space.toml")
+        Space(tmp_path / "space.toml")
 
 
 def test_labels_that_cannot_be_compared_differ() -> None:

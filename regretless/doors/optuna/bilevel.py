@@ -4,11 +4,11 @@
     optuna.create_study(sampler=sampler).optimize(objective)      # ends when the steps are spent
 
 The objective trains from `sampler.start(trial)` to `sampler.horizon(trial)` steps and keeps its states in
-`sampler.checkpoint(trial)`; docs/tutorial-bilevel.md has one. Optuna cannot reopen a trial, so a run that is trained on
-gets another trial with the same parameters, the same folder and the same attribute "regretless:run". All decisions
-follow from the study's storage, so a study can go on in another process and have several workers. A run whose trial was
-pruned or failed is not trained on; what it reported counts. A trial whose process died counts as under way until Optuna
-marks it as failed (heartbeats do that).
+`sampler.checkpoint(trial)`; docs/how-to/steps-in-optuna.md has one. Optuna cannot reopen a trial, so a run that is
+trained on gets another trial with the same parameters, the same folder and the same attribute "regretless:run". All
+decisions follow from the study's storage, so a study can go on in another process and have several workers. A run whose
+trial was pruned or failed is not trained on; what it reported counts. A trial whose process died counts as under way
+until Optuna marks it as failed (heartbeats do that).
 """
 
 from __future__ import annotations

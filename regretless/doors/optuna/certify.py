@@ -73,11 +73,11 @@ def _with_share(found: Certificate, sampler: Sampler, study: Study) -> Certifica
         return replace(found, share_reason="the values show noise, and how much of it no repetition says")
     undecided = len(trials) - len(history)
     if noisy:
-        told = certain_bounds(history)
-        if isinstance(told, str):
-            return replace(found, share_reason=told)
+        bounds = certain_bounds(history)
+        if isinstance(bounds, str):
+            return replace(found, share_reason=bounds)
         best = method.recommend(history).tobytes()
-        undecided += sum(told[0][x.tobytes()] > told[1][best] for x in history.X if x.tobytes() != best)
+        undecided += sum(bounds[0][x.tobytes()] > bounds[1][best] for x in history.X if x.tobytes() != best)
     spent = found.delta / 2 ** (undecided + 1) if noisy or ran_at_once(trials) else found.delta
     share = most_better(len(trials), undecided, spent)
     supposes = supposes_exact(method, history)
