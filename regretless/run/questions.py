@@ -31,7 +31,7 @@ from regretless.run.result import Result
 from regretless.space.parameters import Array
 
 
-def compare(a: Any, b: Any, *, within: Any = None) -> Comparison:
+def compare(a: Any, b: Any, *, within: Any = None, objective: str | None = None) -> Comparison:
     """The probability that b is better than a, and by how much, from values, told variances, repetitions and the model.
 
         print(rg.compare(3, 17, within=result))              # two trials of a run, by their numbers
@@ -41,11 +41,12 @@ def compare(a: Any, b: Any, *, within: Any = None) -> Comparison:
     Args:
         a, b: numbers of trials, trials or settings of a run, evaluated or not; or two runs.
         within: the run: a `Result`, an `Optimizer` or an Optuna study of any sampler.
+        objective: the name of the one that counts, in a run with several.
     """
     if within is not None:
         run = optimizer_of(within)
         (name_a, unit_a), (name_b, unit_b) = _setting(run, a, "a"), _setting(run, b, "b")
-        return _estimates(run).comparison(unit_a, unit_b, (name_a, name_b))
+        return _estimates(run, objective).comparison(unit_a, unit_b, (name_a, name_b))
     if isinstance(a, int | Mapping | Trial):
         raise TypeError(f"compare needs the run that {shown(a)} belongs to: compare(a, b, within=result)")
     first, second = optimizer_of(a), optimizer_of(b)
@@ -61,6 +62,10 @@ def compare(a: Any, b: Any, *, within: Any = None) -> Comparison:
 def rivals(within: Any) -> Rivals:
     """The evaluated settings of a run that cannot be told apart from the recommended one; see `Result.rivals`."""
     run = optimizer_of(within)
+    if run.task.several:
+        raise ValueError(
+            "a run with several objectives has no best setting; result.front.contenders() says how sure a pick is"
+        )
     cheap: dict[bytes, list[Trial]] = {}
     for trial in run.trials:
         if trial.feasible:
@@ -93,10 +98,16 @@ def independent(a: Prediction, b: Prediction, *, sign: float) -> Comparison:
     return Comparison("the first run", "the second run", chance, gain)
 
 
-def _estimates(run: Optimizer) -> Estimates:
-    if run.task.several:
-        raise ValueError(f"settings are compared by one objective, this run has {list(run.task.objectives)}")
-    return estimates_of(run.task, run.method, run.history)
+def _estimates(run: Optimizer, objective: str | None = None) -> Estimates:
+    names = list(run.task.objectives)
+    if not run.task.several and objective is None:
+        return estimates_of(run.task, run.method, run.history)
+    if objective not in names:
+        named = (
+            f"this run has the objectives {names}: name one" if names else "this run has one objective, without a name"
+        )
+        raise ValueError(f"settings are compared by one objective; {named}, got objective={shown(objective)}")
+    return estimates_of(run.task, run.method, run.history, names.index(objective))
 
 
 def _setting(run: Optimizer, given: Any, name: str) -> tuple[str, Array]:

@@ -188,3 +188,25 @@ def test_what_an_exchange_may_not_be(exact: rg.Result, noisy: rg.Result) -> None
         exact.front.exchange("ms", "score", by=-1.0)
     with pytest.raises(ValueError, match="at must be a member of this front"):
         exact.front.exchange("ms", "score", at=noisy.pick())
+
+
+# ---------------------------------------------------------------- single settings
+
+
+def test_settings_are_compared_in_the_objective_that_is_named(exact: rg.Result, noisy: rg.Result) -> None:
+    by_size = sorted(noisy.trials, key=lambda t: t.params["width"])
+    small, large = by_size[0], by_size[-1]
+    assert rg.compare(small, large, within=noisy, objective="score").chance > 0.9
+    slower = rg.compare(small, large, within=noisy, objective="ms")
+    assert slower.chance < 0.01
+    assert slower.gain.high < 0.0
+    told = rg.compare(0, 1, within=exact, objective="ms").gain
+    assert told.exact
+    assert abs(told.mean) == pytest.approx(abs(exact.trials[0].values[1] - exact.trials[1].values[1]))
+    with pytest.raises(ValueError, match=r"this run has the objectives \['score', 'ms'\]: name one"):
+        rg.compare(0, 1, within=exact)
+    with pytest.raises(ValueError, match="contenders"):
+        _ = exact.rivals
+    one = rg.minimize(lambda x: float(x[0] ** 2), [(-1, 2)], trials=4, seed=0, progress=False)
+    with pytest.raises(ValueError, match="one objective, without a name"):
+        rg.compare(0, 1, within=one, objective="loss")
