@@ -7,6 +7,7 @@ import copy
 import math
 import os
 import pickle
+import sys
 import warnings
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -326,6 +327,31 @@ def test_running_trials_are_kept_away_from() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_an_ask_pays_little_for_running_trials_that_have_not_changed() -> None:
+    """It looks at each again, and neither parses nor encodes it; counted are the functions that Python enters."""
+
+    def calls(running: int) -> int:
+        study, entered = optuna.create_study(sampler=Sampler("random", seed=0, search_space=SPACE)), 0
+        for _ in range(4):
+            trial = study.ask()
+            study.tell(trial, mixed_trial(trial))
+        for _ in range(running + 1):
+            mixed_trial(study.ask())
+
+        def count(frame: Any, event: str, _: Any) -> None:
+            nonlocal entered
+            entered += event == "call"
+
+        sys.setprofile(count)
+        try:
+            study.ask()
+        finally:
+            sys.setprofile(None)
+        return entered
+
+    assert calls(120) - calls(20) < 100 * 80  # to read, decode and encode a trial takes 190
+
+
 def test_a_stale_heartbeat_is_no_failure_of_the_point(tmp_path: Path) -> None:
     storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/s.db", heartbeat_interval=60)
     study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE), storage=storage)
