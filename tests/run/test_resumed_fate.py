@@ -3,6 +3,7 @@ follow from its record, and neither the folder nor the clock of the process chan
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -103,6 +104,19 @@ def test_an_objective_that_changes_the_folder_does_not_move_the_checkpoint(
     monkeypatch.chdir(home)
     searched(wandering, trials=6, checkpoint="run.npz")
     assert len(calls) == 6
+
+
+def test_a_checkpoint_grows_and_is_seldom_written_anew(tmp_path: Path) -> None:
+    """A file that is replaced is another one to the system; a trial is to cost what it adds."""
+    seen = []
+
+    def watching(x: float, k: int) -> float:
+        seen.append((tmp_path / "c").stat().st_ino if seen else 0)
+        return value(x, k)
+
+    searched(watching, trials=300, checkpoint=tmp_path / "c")
+    assert sum(a != b for a, b in itertools.pairwise(seen)) < 8
+    assert len(rg.Optimizer.load(tmp_path / "c").trials) == 300
 
 
 def test_a_clock_that_is_set_back_leaves_a_run_its_times(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
