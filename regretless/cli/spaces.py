@@ -13,11 +13,12 @@ from regretless.cli.group import SOME_FILE
 from regretless.space import Space
 from regretless.space.parameters import Choice, Float, Int, Parameter
 from regretless.space.spelling import named
+from regretless.space.sweeps import is_sweep, read_sweep
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 OPTIONS = (
-    click.option("--space", "space_file", type=SOME_FILE, help="TOML file with one table per parameter."),
+    click.option("--space", "space_file", type=SOME_FILE, help="File of the parameters: TOML, or a W&B sweep."),
     click.option("--float", "floats", multiple=True, metavar="NAME:LOW:HIGH[:log]", help="A real number."),
     click.option("--int", "ints", multiple=True, metavar="NAME:LOW:HIGH[:log]", help="A whole number."),
     click.option("--choice", "choices", multiple=True, metavar="NAME=A,B,...", help="One of some labels."),
@@ -53,7 +54,7 @@ def space_of(
     space_file: str | None, floats: Sequence[str], ints: Sequence[str], choices: Sequence[str]
 ) -> Space | None:
     """The space that the options describe; None where none of them was given. Parameters of a file come first."""
-    stored = None if space_file is None else Space(space_file)
+    stored = None if space_file is None else Space(read_sweep(space_file) if is_sweep(space_file) else space_file)
     found: dict[str, Parameter] = {} if stored is None else dict(stored.parameters)
     parsed = [(_range, Float, text) for text in floats] + [(_range, Int, text) for text in ints]
     named_here = [read(kind, text) for read, kind, text in parsed] + [_choice(text) for text in choices]
