@@ -59,10 +59,11 @@ def front_share(task: Task, method: Method, history: History, book: Any, probing
 def _share(task: Task, method: Method, history: History, book: Any, probing: Probing, delta: float) -> Share:
     if len(history) == 0:
         return Share(None, "nothing has been evaluated yet")
-    if method.noise(history).shows:
-        return Share(None, "the values are noisy, so it is not known which of them extend the front", exact=False)
-    unseen = share_unseen(method.cube, history.X)
     looked = counted_probes(probing, delta)
+    if method.noise(history).shows:
+        noisy = "the values are noisy, so it is not known which of them extend the front"
+        return Share(None, looked if isinstance(looked, str) else noisy, exact=False)
+    unseen = share_unseen(method.cube, history.X)
     if isinstance(looked, str):
         return Share(unseen, certain=True) if unseen <= NO_NEWS else Share(None, looked)
     steps, spent = looked

@@ -68,12 +68,11 @@ class Exchange:
             if math.isinf(low):
                 return f"{wish} is not to be had, as far as the run knows"
             return f"{wish} is probably not to be had; if it is, it costs {low:.3g} or more in {self.pay}"
-        if self.cost <= 0:
-            most = "" if high <= 0 else f" (4 of 5 times at most {high:.3g})"
-            return f"{wish} costs nothing in {self.pay}{most}"
-        ends = f"at least {low:.3g}" if math.isinf(high) else f"{low:.3g} to {high:.3g}"
-        sure = f"{low:.3g}" == f"{high:.3g}"
-        return f"{wish} costs about {self.cost:.3g} in {self.pay}" + f" (4 of 5 times {ends})" * (not sure)
+        least = f"{low:.3g}" if low > 0 else "nothing"
+        ends = f"{least} to {high:.3g}" if high < math.inf else f"at least {least}"
+        known = f"{low:.3g}" == f"{high:.3g}" or high <= 0 or (low <= 0 and math.isinf(high))
+        cost = f"about {self.cost:.3g}" if self.cost > 0 else "nothing"
+        return f"{wish} costs {cost} in {self.pay}" + f" (4 of 5 times {ends})" * (not known)
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,9 @@ def test_nothing_is_certified_without_probes_or_under_noise() -> None:
     for _ in range(8):
         opt.tell(trial := opt.ask(), values(**trial.params), var=(0.1, None))
     assert "the values are noisy" in Standing(opt).share_at(0.05).reason
+    opt = rg.Optimizer(SPACE, objectives=["f", "g"], seed=0)
+    opt.tell(trial := opt.ask(), values(**trial.params), var=(0.1, None))
+    assert "no probes" in Standing(opt).share_at(0.05).reason  # so nothing is said of them
 
 
 def test_a_space_seen_whole_leaves_nothing() -> None:

@@ -63,6 +63,7 @@ def test_the_page_draws_the_runs_own_front() -> None:
     assert result.trials[trials["best"]].params == result.params
     assert "MemoryError: no room" in text
     assert "maximize speed" in text
+    assert str(result.front.exchange("speed", "loss")) in text
 
 
 def test_three_objectives_are_pairs() -> None:

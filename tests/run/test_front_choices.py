@@ -10,6 +10,7 @@ import pytest
 import regretless as rg
 from regretless.fronts.choice import gained
 from regretless.fronts.preferences import Preferences
+from regretless.run.front import Exchange
 
 SPACE = {"rate": rg.Float(3e-4, 0.7, log=True), "width": rg.Int(4, 400, log=True), "act": rg.Choice(["relu", "tanh"])}
 GOALS: dict[str, Any] = {"score": "maximize", "ms": "minimize"}
@@ -167,6 +168,24 @@ def test_an_exchange_is_bounded_by_what_is_on_the_front(exact: rg.Result) -> Non
     nowhere = exact.front.exchange("score", "ms", by=50.0)
     assert math.isinf(nowhere.cost)
     assert "not to be had" in str(nowhere)
+
+
+@pytest.mark.parametrize(
+    ("cost", "interval", "words"),
+    [
+        (1.5, (1.2, 2.0), "costs about 1.5 in ms (4 of 5 times 1.2 to 2)"),
+        (1.5, (-0.3, 2.0), "costs about 1.5 in ms (4 of 5 times nothing to 2)"),
+        (1.5, (1.2, math.inf), "costs about 1.5 in ms (4 of 5 times at least 1.2)"),
+        (1.5, (-0.3, math.inf), "costs about 1.5 in ms"),
+        (1.5, (1.4999, 1.5), "costs about 1.5 in ms"),
+        (-0.2, (-0.3, 2.0), "costs nothing in ms (4 of 5 times nothing to 2)"),
+        (-0.2, (-0.3, 0.0), "costs nothing in ms"),
+        (math.inf, (3.0, math.inf), "is probably not to be had; if it is, it costs 3 or more in ms"),
+        (math.inf, (math.inf, math.inf), "is not to be had, as far as the run knows"),
+    ],
+)
+def test_an_exchange_is_said_in_words(cost: float, interval: tuple[float, float], words: str) -> None:
+    assert str(Exchange("score", "ms", 0.01, cost, interval)) == f"0.01 better in score {words}"
 
 
 def test_an_exchange_leaves_the_other_objectives_as_good() -> None:
