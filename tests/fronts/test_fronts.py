@@ -5,9 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from regretless.classics.random_search import SobolSearch
 from regretless.fronts.choice import compromise
 from regretless.fronts.dominance import layers, nondominated
 from regretless.fronts.hypervolume import contributions, free_boxes, hypervolume
+from regretless.history import History
 
 CASES = [(k, seed) for k in (2, 3, 4) for seed in range(6)]
 
@@ -82,3 +84,14 @@ def test_the_compromise_does_not_depend_on_units() -> None:
     assert compromise(front, np.array([0.0, 1.0])) == 3
     assert compromise(front[[0, 3]]) == 0, "of two ends the first is as good as the other"
     assert compromise(np.array([[1.0, 5.0], [2.0, 5.0]])) == 1, "an objective that never varies decides nothing"
+
+
+def test_under_noise_a_setting_of_a_front_has_the_mean_of_its_values() -> None:
+    X = [[0.2, 0.45], [0.2, 0.45], [0.7, 0.9], [0.2, 0.45], [0.7, 0.9], [0.05, 0.3]]
+    Y = np.array([[1.0, 50.0], [4.0, -10.0], [2.0, 9.0], [1.0, 20.0], [3.0, 5.0], [-1.0, -1.0]])
+    variances = np.array([[0.09, 4.0], [0.36, 1.0], [0.16, 1.0], [0.36, 4.0], [0.09, 1.0], [0.09, 1.0]])
+    history = History(2, objectives=2).with_values(X, Y, yvar=variances)
+    rows, means, sds = SobolSearch(2, seed=0).front(history)
+    assert rows.tolist() == [0, 2]
+    assert np.allclose(means, [[2.0, 20.0], [2.5, 7.0]])
+    assert np.allclose(sds, [[0.9 / 3, 1.0], [0.25, np.sqrt(2) / 2]])
