@@ -338,6 +338,24 @@ def test_a_function_that_says_yes_or_no_is_a_stop_rule() -> None:
     assert quiet(cost, trials=3, stop=lambda opt: False).message == "all trials were evaluated"
 
 
+@pytest.mark.parametrize("lost", [1, 9, 40, 133, 400])
+def test_a_run_goes_on_from_a_file_whose_last_line_was_cut(tmp_path, lost: int) -> None:
+    """A kill in the middle of a write leaves a part of a line, which counts for nothing; the points stay the same."""
+    path, space = tmp_path / "c", {"lr": rg.Float(1e-5, 1e-1, log=True), "kind": rg.Choice(["a", "b"])}
+    arguments = {
+        "fun": lambda lr, kind: lr * (1 + (kind == "a")),
+        "space": space,
+        "method": "cma-es",
+        "checkpoint": path,
+    }
+    whole = [t.params for t in quiet(**arguments).trials]
+    content = path.read_bytes()
+    assert content.count(b"\n", len(content) - 1000) > 2
+    path.write_bytes(content[:-lost])
+    assert [t.params for t in quiet(**arguments).trials] == whole
+    assert [t.params for t in rg.Optimizer.load(path).trials] == whole
+
+
 @pytest.mark.filterwarnings("ignore:the source of the objective")
 def test_two_runs_that_share_a_checkpoint_do_not_go_on(tmp_path) -> None:
     """The second one takes the file up during the fourth evaluation of the first, which finds a file not its own."""

@@ -89,7 +89,8 @@ class Checkpoint:
             self._at = position(book, at.whole, at.size + len(line), digest)
 
     def is_own(self) -> bool:
-        """Whether the file still ends as this process left it, or is gone; else another process writes to it too."""
+        """Whether the file still ends as this process left it, or is gone; else another process writes to it too. A
+        last line without an end is what a killed writer left, and counts for nothing."""
         at = self._at
         if at is None:
             return True
@@ -99,7 +100,8 @@ class Checkpoint:
                 tail = file.read()
         except OSError:
             return True
-        return tail.rstrip(b"\n").endswith(at.digest.encode()) and len(tail) <= LINE_DIGEST + 1
+        own, beyond = tail[: LINE_DIGEST + 1], tail[LINE_DIGEST + 1 :]
+        return own.rstrip(b"\n").endswith(at.digest.encode()) and b"\n" not in beyond
 
     def go_on_from(self, book: Book) -> None:
         """Says that a book was read from the file as it is, so that the next line goes on from there."""
