@@ -81,6 +81,8 @@ class SMSEMOA(DesignedMethod):
 
     def _least(self) -> int:
         """The row of the member that leaves: of the last layer the one that contributes least."""
+        if self._Y.shape[1] == 1:
+            return int(self._Y.argmin())
         layer = layers(self._Y)
         last = np.flatnonzero(layer == layer.max())
         if len(last) == 1:
@@ -90,8 +92,6 @@ class SMSEMOA(DesignedMethod):
         S = (S - S.min(axis=0)) / np.where(span > 0, span, 1.0)
         # 1.0: how far the reference lies below the worst of S, in its ranges: the ends of a front are to be kept
         reference = np.full(S.shape[1], -1.0)
-        if S.shape[1] == 1:
-            return int(last[np.argmin(S[:, 0])])
         alone = contributions(S, reference) if S.shape[1] == 2 else reaches(S - reference, self._directions)
         return int(last[np.argmin(alone)])
 
