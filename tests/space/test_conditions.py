@@ -70,6 +70,13 @@ def test_the_settings_of_a_finite_tree_are_counted_and_exhausted() -> None:
     assert len({tuple(t.params.items()) for t in result.trials}) == len(result.trials) == 8
 
 
+def test_a_large_finite_tree_is_not_counted_one_by_one() -> None:
+    """Its size is that of the whole grid: more than its settings, and nobody asks for all of them."""
+    many = 10**6
+    tree = {"a": rg.Choice(["x", "y"]), "b": rg.Int(1, many, when={"a": "x"}), "c": rg.Int(-5, many - 6)}
+    assert Space(tree).cube().size == 2.0 * many**2
+
+
 def test_bad_conditions_are_named() -> None:
     bad: list[tuple[dict[str, Any], str]] = [
         ({"x": rg.Float(0, 2, when={"modle": "svm"})}, "there is no parameter 'modle'"),
