@@ -23,8 +23,9 @@ from regretless_bench.problems import make_problem
 from regretless.optimizer import Optimizer
 
 PROBLEMS = (("rosenbrock", 5), ("levy", 10), ("ellipsoid", 10))
-CROWDS = ((1000, 3000), (32, 1000), (1, 1000))
-"""Workers, and the evaluations that they make together."""
+CROWDS = ((1000, 3000), (32, 2000), (1, 1000))
+"""Workers, and the evaluations that they make together; 32 make 2,000 in a sixteenth of the time in which one makes
+1,000."""
 KEYS = ("problem", "dim", "method", "workers", "evaluations", "seed")
 
 
@@ -82,7 +83,7 @@ def report(rows: list[dict[str, Any]]) -> None:
         error = gain.std(ddof=1) / math.sqrt(len(gain)) if len(gain) > 1 else math.nan
         medians = f"{np.median(own):.2g} | {np.median(other):.2g}"
         print(f"| {name}-{dim} | {len(gain)} | {medians} | {gain.mean():.2f} ± {error:.2f} | {gain.max():.2f} |")
-    print("\n| 32 workers, 1,000 evaluations | seeds | auto | one worker | speed-up to one worker's best, each seed |")
+    print("\n| 32 workers, 2,000 evaluations | seeds | 32 workers | one worker, 1,000 | speed-up, each seed |")
     print("| --- | --- | --- | --- | --- |")
     for name, dim in PROBLEMS:
         both = [
@@ -92,7 +93,7 @@ def report(rows: list[dict[str, Any]]) -> None:
         ]
         ups = []
         for many, one in both:
-            goal = max(many["regret"], one["regret"], 1e-12)  # what both have reached; beyond that it is rounding
+            goal = max(one["regret"], 1e-12)  # beyond that it is rounding
             ups.append(reached(one, goal) / reached(many, goal))
         medians = " | ".join(f"{np.median([pair[i]['regret'] for pair in both]):.2g}" for i in (0, 1))
         print(f"| {name}-{dim} | {len(both)} | {medians} | {', '.join(f'{up:.0f}' for up in ups)} |")

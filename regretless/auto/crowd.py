@@ -1,0 +1,75 @@
+"""The part of `auto` beside a crowd: where very many evaluations are under way, a model of few values draws.
+
+A model of all values, with all points under way, would take seconds for an ask. So this one has the better values and a
+spread of the others, at most `MODELLED`, and is fitted at the scheduled sizes of the history alone. Each ask draws a
+function from it, which spreads the asks without a look at the points under way, and draws it towards the mean by a
+factor of its own: few values in many dimensions leave so much room that functions as drawn would only explore.
+"""
+
+import numpy as np
+
+from regretless.basics.streams import Draws
+from regretless.history import History
+from regretless.method import Method
+from regretless.models.gp.acquisition import kept_from_failures
+from regretless.models.gp.design import away_from_known
+from regretless.models.gp.maximiser import Acquisition, Effort, maximise
+from regretless.models.gp.posterior import GP, SamplePath
+from regretless.models.gp.surrogate import Surrogate, scheduled
+from regretless.space import Cube
+from regretless.space.parameters import Array
+
+LEAST = 32  # values from which the model is asked
+MODELLED = 200  # values of the model: an ask takes 5 ms (docs/lab/crowds.md)
+NARROWEST = 0.1  # draws are narrowed by factors that are log-uniform between this and 1 (docs/lab/crowds.md)
+EFFORT = Effort(raw=96, starts=1, rounds=8)
+"""Work of an ask: more of it gains nothing (docs/lab/crowds.md)."""
+
+
+class Crowd(Method):
+    """Narrowed draws from a Gaussian process of the better values."""
+
+    _fitted: tuple[int, GP, Array] | None = None
+    """The size of the history that was fitted, the model, and the best points of that time."""
+
+    def _begin(self) -> None:
+        self._fitted = None
+
+    def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
+        gp, best = self._model(history)
+        factor = float(np.exp(rng.uniform(np.log(NARROWEST), 0.0)))
+        drawn = kept_from_failures(narrowed(gp, gp.path(rng), factor), gp.X, history.failed)
+        x = maximise(drawn, cube, rng, incumbents=cube.snap(best), effort=EFFORT)
+        return away_from_known(x, history, cube, rng)
+
+    def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
+        return False
+
+    def _model(self, history: History) -> tuple[GP, Array]:
+        """The model of the last scheduled size, and the best points of that time, k x d."""
+        self._catch_up(history)
+        size = scheduled(len(history))[1]
+        if self._fitted is None or self._fitted[0] != size:
+            X, y, yvar = history.X[:size], history.y[:size], history.yvar[:size]
+            order = np.argsort(-y, kind="stable")
+            better, others = np.split(order, [min(MODELLED, size) // 2])
+            spread = others[np.linspace(0, len(others) - 1, min(MODELLED // 2, len(others))).astype(np.intp)]
+            rows = np.sort(np.concatenate([better, spread]))
+            # 16: points around which candidates are drawn
+            self._fitted = size, Surrogate(self.cube).gp(X[rows], y[rows], yvar[rows]), X[order[:16]]
+        _, gp, best = self._fitted
+        return gp, best
+
+
+def narrowed(gp: GP, path: SamplePath, factor: float) -> Acquisition:
+    """A function drawn from a posterior, whose distance from the mean is multiplied by a factor."""
+
+    def value_and_gradient(X: Array) -> tuple[Array, Array]:
+        (mean, slope), (value, gradient) = gp.mean_grad(X), path(X)
+        return mean + factor * (value - mean), slope + factor * (gradient - slope)
+
+    def value(X: Array) -> Array:
+        mean = gp.mean_at(X)
+        return np.asarray(mean + factor * (path.values(X) - mean))
+
+    return Acquisition(value_and_gradient, value)
