@@ -43,12 +43,13 @@ SOLVED = 1e-8
 KINDS = {
     "clean": "no noise", "noise": "noise", "few": "noise, few evaluations", "mixint": "whole numbers",
     "fewint": "whole numbers, few evaluations", "wide": "20 and 40 parameters", "high": "100 and 300 parameters",
-    "deep": "many parameters, turned formulas", "fewdeep": "many parameters, few evaluations",
+    "large": "80 parameters, few evaluations", "deep": "many parameters, turned formulas",
+    "fewdeep": "many parameters, few evaluations",
     "table": "tables of trainings", "train": "trainings, few evaluations",
 }  # fmt: skip
 UNITS = {"table": "tables", "train": "trainings"}
 """What the cases of a kind are of, where these are no functions."""
-BBOB = ("clean", "noise", "few", "mixint", "fewint", "batch", "fewbatch", "wide", "long")
+BBOB = ("clean", "noise", "few", "mixint", "fewint", "batch", "fewbatch", "wide", "large", "long")
 """The kinds whose functions are COCO's."""
 
 

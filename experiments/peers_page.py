@@ -41,9 +41,11 @@ KINDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("whole numbers, 5 parameters, 10 per parameter", ("fewint-5",), (*WHOLE, "hebo")),
     ("30, 50 and 100 parameters, 300 evaluations", ("deep-30", "deep-50", "deep-100"), QUICK),
     ("30 and 50 parameters, 100 evaluations", ("fewdeep-30", "fewdeep-50"), (*QUICK, "botorch-saas")),
+    ("80 parameters of bbob-largescale, 160 evaluations", ("large-80",),
+     ("auto", "optuna-tpe", "optuna-cmaes", "nevergrad-ngopt")),
     ("1,000 parameters, 300 evaluations", ("deep-1000",), ("auto", "nevergrad-ngopt")),
     *((f"trainings, {n} evaluations per parameter", (f"train-{n}",), ("auto", "optuna-tpe", "optuna-gp"))
-      for n in (3, 5)),
+      for n in (3, 5, 10)),
     ("tables of trainings, 60 evaluations", ("table-60",), ("auto", "optuna-tpe", "optuna-gp")),
     ("the same beside SMAC3", ("table-60",), ("auto", "optuna-tpe", "optuna-gp", "smac")),
     ("the same beside HEBO", ("table-60",), ("auto", "optuna-tpe", "optuna-gp", "smac", "hebo")),
