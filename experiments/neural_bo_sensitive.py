@@ -53,7 +53,6 @@ from regretless_bench.verdicts import Check, Runs, both_columns, checks_table, j
 
 from regretless.auto import find_recipe
 from regretless.basics.statefile import write_whole
-from regretless.methods import METHODS as LIBRARY
 from regretless.report.page import Curve, curves_chart
 from regretless.space import Space
 from regretless.space.parameters import Int
@@ -92,7 +91,7 @@ def image_run(label: str, seed: int, budget: int) -> dict[str, Any]:
         rows = np.random.default_rng(seed).permutation(POOL)[:budget]
     else:
         cube = Space([Int(0, POOL - 1)]).cube()
-        method = LIBRARY["neural-bo-authors"](candidates=pool, initial=INITIAL)
+        method = find_recipe("neural-bo-authors")(candidates=pool, initial=INITIAL)
         loop = Loop(method.build(cube, seed=seed, budget=budget))
         start = np.random.default_rng(seed).permutation(POOL)[:INITIAL]
         loop.tell(cube.axes[0].centre(start)[:, None], values[start])

@@ -21,7 +21,6 @@ MethodName: TypeAlias = Literal[
     "bbo-printed",
     "neural-bo",
     "neural-bo-printed",
-    "neural-bo-authors",
     "ms-ucb",
     "ms-ucb-printed",
     "random",

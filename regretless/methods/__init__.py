@@ -17,7 +17,6 @@ METHODS = {
         Recipe("bbo-printed", "regretless.methods.bbo.printed:PrintedBBO"),
         Recipe("neural-bo", "regretless.methods.neural_bo.default:NeuralBO"),
         Recipe("neural-bo-printed", "regretless.methods.neural_bo.printed:PrintedNeuralBO"),
-        Recipe("neural-bo-authors", "regretless.methods.neural_bo.authors:AuthorsNeuralBO"),
         Recipe("ms-ucb", "regretless.methods.ms_ucb.default:MSUCB"),
         Recipe("ms-ucb-printed", "regretless.methods.ms_ucb.printed:PrintedMSUCB"),
     )

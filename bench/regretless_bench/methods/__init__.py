@@ -1,4 +1,5 @@
-"""The rivals that the papers compare with, and this project's own `tangent-region`, by name.
+"""The rivals that the papers compare with, NeuralBO as its authors' code trains it, and this project's own
+`tangent-region`, by name.
 
 `regretless` finds them by name where this distribution is installed. No file imports another; what two of them share
 stands in a module beside them, such as `grid_method`, or in the library's `models`.
@@ -29,6 +30,7 @@ RIVALS = {
         Recipe("dngo", "regretless_bench.methods.dngo:DNGO"),
         Recipe("rf-ei", "regretless_bench.methods.rf_ei:RFEI"),
         Recipe("tangent-region", "regretless_bench.methods.tangent_region.default:TangentRegion"),
+        Recipe("neural-bo-authors", "regretless_bench.methods.neural_bo_authors:AuthorsNeuralBO"),
         Recipe("neural-ucb", "regretless_bench.methods.neural_ucb:NeuralUCB"),
         Recipe("gp-ucb-printed", "regretless_bench.methods.textbook:PrintedGPUCB"),
         Recipe("gp-ei-printed", "regretless_bench.methods.textbook:PrintedGPEI"),

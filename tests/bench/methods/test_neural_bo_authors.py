@@ -5,17 +5,16 @@ import math
 import numpy as np
 import pytest
 from inside import net_of
+from regretless_bench.methods import RIVALS, neural_bo_authors
+from regretless_bench.methods.neural_bo_authors import NU, AuthorsNeuralBO, Chosen, authors_net
 
-from regretless.methods import METHODS
-from regretless.methods.neural_bo import authors
-from regretless.methods.neural_bo.authors import NU, AuthorsNeuralBO, Chosen, authors_net
 from regretless.models.tangent.ntk import dense
 from regretless.testing import Loop
 
 
 def test_a_training_is_torchs_adam_on_the_same_net(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(authors, "STEPS", 12)
+    monkeypatch.setattr(neural_bo_authors, "STEPS", 12)
     method = AuthorsNeuralBO(3, seed=1, width=8, ridge=0.01, initial=5)
     method._begin()
     start = net_of(method)
@@ -58,8 +57,8 @@ def test_nu_is_the_first_value_of_the_schedule() -> None:
 
 def test_a_replay_trains_at_the_same_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Told one by one, at once, or after a recommendation before the first training: the same next point."""
-    monkeypatch.setattr(authors, "STEPS", 5)
-    recipe = METHODS["neural-bo-authors"](width=10, initial=6, n_candidates=32)
+    monkeypatch.setattr(neural_bo_authors, "STEPS", 5)
+    recipe = RIVALS["neural-bo-authors"](width=10, initial=6, n_candidates=32)
     rng = np.random.default_rng(5)
     X = rng.random((29, 2))
     y = -((3 * X - 1) ** 2).sum(1)
@@ -82,7 +81,7 @@ def test_on_a_bowl_it_learns() -> None:
         return -((X - 0.3) ** 2).sum(1)
 
     ends = {}
-    for name, recipe in (("authors", METHODS["neural-bo-authors"](initial=10, width=100)), ("random", None)):
+    for name, recipe in (("authors", RIVALS["neural-bo-authors"](initial=10, width=100)), ("random", None)):
         best = []
         for seed in range(3):
             X = np.random.default_rng(seed).random((40, 6))
