@@ -149,6 +149,29 @@ def test_the_lines_of_the_dead_are_swept(tmp_path: Path) -> None:
     assert len(presence_in(study).look(study._storage)) == 1
 
 
+def test_trials_are_read_again_where_some_may_have_begun_and_ended_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between our look at the lines and our announcement another process writes once, or twice."""
+
+    def reads(writes: int) -> int:
+        study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE))
+        study.optimize(lambda t: bowl(t.suggest_float("x", -5.0, 10.0), t.suggest_float("y", 1.0, 4.0)), n_trials=2)
+        storage, write, read = study._storage, study._storage.set_study_system_attr, study._storage.get_all_trials
+        counted = []
+
+        def after_others(study_id: int, key: str, value: Any) -> None:
+            for count in range(1, writes + 1):
+                write(study_id, presence.LINE + "them", {"by": ELSEWHERE, "count": count, "asks": {}})
+            write(study_id, key, value)
+
+        monkeypatch.setattr(storage, "set_study_system_attr", after_others)
+        monkeypatch.setattr(storage, "get_all_trials", lambda *a, **k: counted.append(1) or read(*a, **k))
+        study.ask().suggest_float("x", -5.0, 10.0)
+        return len(counted)
+
+    assert reads(1) == reads(0)
+    assert reads(2) == reads(0) + 1
+
+
 # ---------------------------------------------------------------- real namespaces
 
 TUNE = """

@@ -163,9 +163,11 @@ class Presence:
         self.lease.look(lines)
         return lines
 
-    def others_went_on(self, before: Mapping[str, Line], now: Mapping[str, Line]) -> bool:
-        """Whether other processes have written since an earlier look: trials of theirs may have ended unseen."""
-        return any(n != self.name and (n not in before or before[n].count != line.count) for n, line in now.items())
+    def missed_some(self, before: Mapping[str, Line], now: Mapping[str, Line]) -> bool:
+        """Whether a trial of another process may have begun and ended between two looks. A process that wrote once has
+        made one proposal, which its line still holds."""
+        counts = {name: line.count for name, line in before.items()}
+        return any(name != self.name and line.count > counts.get(name, 0) + 1 for name, line in now.items())
 
     def has_ended(self, name: str, line: Line, lease: float | None = None) -> bool | None:
         return False if name == self.name else self.lease.has_ended(name, line, lease)

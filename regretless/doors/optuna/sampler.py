@@ -232,10 +232,10 @@ class Sampler(BaseSampler):
                 presence.announce(study, trial.number, space, {**params, **fixed_in(trial, space)}, trials)
                 if self._is_draw(replica, step, u):
                     break  # a draw moves for nobody: its independence is what counts
-                before, lines = lines, presence.look(study._storage)
-                if presence.others_went_on(before, lines):
+                now = presence.look(study._storage)
+                if presence.missed_some(lines, now):
                     trials = study.get_trials(deepcopy=False)
-                living = LivingWorkers(presence, lines)
+                living = LivingWorkers(presence, now)
                 points = self._taken(replica, trial.number, trials, living)
                 # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
                 # 1e-3: cube distance (largest coordinate) below which two simultaneous proposals are the same
@@ -246,6 +246,7 @@ class Sampler(BaseSampler):
                     break
                 # rivals who move at the same moment move to different points
                 ahead = sum(number < trial.number for number in rivals)
+                lines, trials = now, study.get_trials(deepcopy=False)
             else:  # workers who never settle: a draw of our own, which nobody else makes
                 cube = replica.optimizer.method.cube
                 params = replica.decode(keyed_generator(self.task.seed, step, Stream.RACE).random(cube.dim))
