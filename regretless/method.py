@@ -305,7 +305,7 @@ def room_between(x: Array, history: History, lines: int) -> float:
     """How far from all points under way the next one lies that was to be x (d), of which so many coordinates are free
     lines.
 
-    Few workers refine one place together, which is worth their evaluations; a crowd of them repeats it. Where values
+    Few workers refine one place together, which is worth their evaluations; many of them repeat it. Where values
     lie close to each other already, the next ones may lie closer: x has its neighbour number `lines` + 1 among them as
     far away as the values around it tell apart.
     """

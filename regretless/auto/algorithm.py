@@ -6,8 +6,8 @@ At every ask a table (`table.py`) decides from the space, the budget and the his
     gp-ei            beyond that: one Gaussian process with expected improvement
     the evolution    many evaluations: CMA-ES with restarts, which learns from all values (`evolution.py`); with a
                      budget above 300, and without one, it takes ever more of the asks
-    the crowd        every second of these asks beside many evaluations under way: functions drawn from a model
-                     of at most 200 values (`crowd.py`)
+    the draws        every second of these asks beside many evaluations under way: functions drawn from a model
+                     of at most 200 values (`draws.py`)
 
 All parts are given the same history and are functions of it, so `auto` is one too, and `why` names each change and the
 value that brought it.
@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from regretless.auto import table
-from regretless.auto.crowd import Crowd
+from regretless.auto.draws import NarrowedDraws
 from regretless.auto.evolution import Evolution
 from regretless.auto.model import Model
 from regretless.basics.streams import Draws
@@ -142,8 +142,8 @@ class Auto(Method):
             run: dict[str, Any] = {"seed": self.seed, "budget": self.budget}
             if name == table.EVOLUTION:
                 self._parts[name] = Evolution(self.cube, **run, is_noisy=self._model.is_noisy)
-            elif name == table.CROWD:
-                self._parts[name] = Crowd(self.cube, **run)
+            elif name == table.DRAWS:
+                self._parts[name] = NarrowedDraws(self.cube, **run)
             else:
                 self._parts[name] = CLASSICS[name].build(self.cube, **run)
             self._parts[name]._noisy = self._noisy

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from regretless.auto.crowd import LEAST
+from regretless.auto.draws import LEAST
 from regretless.auto.exact import has_steps, is_many, only_lines
 from regretless.models.gp.design import design_size
 from regretless.space import Cube
 
-MODEL, WIDE, EVOLUTION, CROWD = "model", "gp-ei", "cma-es", "crowd"
-"""The parts: `auto.model`, what the methods of these names propose, and `auto.crowd`."""
+MODEL, WIDE, EVOLUTION, DRAWS = "model", "gp-ei", "cma-es", "draws"
+"""The parts: `auto.model`, what the methods of these names propose, and `auto.draws`."""
 FRONT_MODEL, FRONT_EVOLUTION = "gp-ehvi", "sms-emoa"
 """The parts for several objectives, likewise."""
 
@@ -38,9 +38,9 @@ learns less, and in turns from the 101st ask on it missed spheres of whole numbe
 ALONE_WIDE = {LONG: 600.0, 10_000: 0.0}
 """The same with more parameters than the model is taken for: turns lose a decade there (docs/lab/auto.md)."""
 TURNS_END = 600  # evaluations after which the evolution has all asks: fits to more values take long
-CROWD_FROM, GENERATIONS = 16, 20
+MANY_PENDING, GENERATIONS = 16, 20
 """Beside more than 16 points under way every second ask of the evolution is drawn from a model of few values, until the
-crowd has told 20 times as many values as points are under way: the evolution learns from generations, and such a run
+workers have told 20 times as many values as points are under way: the evolution learns from generations, and such a run
 has had few of them. Chosen on Rosenbrock and Levy (docs/lab/crowds.md)."""
 FRONT_LONG = 600
 """With several objectives, the evaluations from which the evolution goes on: the model's asks then take 0.1 s."""
@@ -123,11 +123,11 @@ class Situation:
         return min(SHARES[-1][0] * self.alone, TURNS_END)
 
     @property
-    def crowded(self) -> bool:
+    def draws_take_turns(self) -> bool:
         """Whether the model of few values takes turns with the evolution."""
-        told = LEAST <= self.values < GENERATIONS * self.pending
+        due = LEAST <= self.values < GENERATIONS * self.pending
         exact = not self.stated and self.noisy_at is None and not self.several and not self.weighed
-        return told and exact and self.pending > CROWD_FROM and self.dim <= MODEL_UP_TO
+        return due and exact and self.pending > MANY_PENDING and self.dim <= MODEL_UP_TO
 
     @property
     def shown(self) -> int:
@@ -288,7 +288,7 @@ def proposer(s: Situation) -> str:
     if every and s.step % every == 0:
         return s.model
     part = str(row.part) if row.turn is None else FRONT_EVOLUTION if s.several else EVOLUTION
-    return CROWD if part == EVOLUTION and s.crowded and s.step % 2 == 0 else part
+    return DRAWS if part == EVOLUTION and s.draws_take_turns and s.step % 2 == 0 else part
 
 
 def answerer(s: Situation) -> str:

@@ -1,4 +1,4 @@
-"""Beside a crowd of workers `auto` draws every second ask of the evolution from a model of few values."""
+"""Beside many workers `auto` draws every second ask of the evolution from a model of few values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from regretless.auto import table
-from regretless.auto.crowd import narrowed
+from regretless.auto.draws import narrowed
 from regretless.models.gp.surrogate import Surrogate
 from regretless.optimizer import Optimizer
 from regretless.serve.verify import verify
@@ -49,7 +49,7 @@ def worked(
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_crowd_ends_a_decade_below_random(seed: int) -> None:
+def test_many_workers_end_a_decade_below_random(seed: int) -> None:
     ours, random = (worked(VALLEY, valley, 60, 300, method, seed) for method in ("auto", "random"))
     assert ours.best.value < random.best.value / 10  # type: ignore[operator]
 
@@ -70,14 +70,14 @@ def test_rules_and_labels_are_kept_beside_failures() -> None:
 
 
 def test_who_draws() -> None:
-    crowd = table.Situation(5, 5, False, False, True, None, values=300, evaluations=1300, pending=1000)
-    assert {table.proposer(table.replace(crowd, step=k)) for k in range(8)} == {table.CROWD, table.EVOLUTION}
+    many = table.Situation(5, 5, False, False, True, None, values=300, evaluations=1300, pending=1000)
+    assert {table.proposer(table.replace(many, step=k)) for k in range(8)} == {table.DRAWS, table.EVOLUTION}
     for other in (
         {"pending": 16, "values": 700}, {"values": 31}, {"noisy_at": 9}, {"pending": 20, "values": 1000},
         {"dim": 21}, {"stated": True},
     ):  # fmt: skip
-        changed = table.replace(crowd, **other)
-        assert table.CROWD not in {table.proposer(table.replace(changed, step=k)) for k in range(8)}
+        changed = table.replace(many, **other)
+        assert table.DRAWS not in {table.proposer(table.replace(changed, step=k)) for k in range(8)}
 
 
 def test_a_narrowed_draw_is_the_draw_or_the_mean_at_the_ends() -> None:

@@ -1,4 +1,4 @@
-"""The part of `auto` beside a crowd: where very many evaluations are under way, a model of few values draws.
+"""The part of `auto` beside many workers: where very many evaluations are under way, a model of few values draws.
 
 A model of all values, with all points under way, would take seconds for an ask. So this one has the better values and a
 spread of the others, at most `MODELLED`, and is fitted at the scheduled sizes of the history alone. Each ask draws a
@@ -26,7 +26,7 @@ EFFORT = Effort(raw=96, starts=1, rounds=8)
 """Work of an ask: more of it gains nothing (docs/lab/crowds.md)."""
 
 
-class Crowd(Method):
+class NarrowedDraws(Method):
     """Narrowed draws from a Gaussian process of the better values."""
 
     _fitted: tuple[int, GP, Array] | None = None
