@@ -27,6 +27,7 @@ from outlook_fit import HORIZONS, net, read, rows_of
 from outlook_records import unpacked
 
 from regretless.outlook.forecast import TABLE, Forecaster
+from regretless.outlook.going_on import NEAREST
 from regretless.outlook.progress import NAMES
 
 COSTS = (0.0001, 0.0003, 0.001, 0.003, 0.01)
@@ -66,7 +67,7 @@ def by_worth(run: Run, cost: float) -> int:
 
     def holds(c: int) -> bool:
         gain = run["reach"][c] * (run["fans"][c] @ WEIGHTS)
-        return bool((gain < cost * whole(run) * m).all())
+        return bool((gain < cost * whole(run) * m)[m >= NEAREST].all())
 
     return first(run, holds)
 

@@ -17,11 +17,14 @@ from regretless.space.parameters import Array
 HORIZONS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 130, 210)
 """The numbers of further trials that are looked at."""
 FURTHEST = HORIZONS[-1]  # no further is looked
+NEAREST = 5
+"""The fewest trials that are weighed together: one of many forecasts is always too hopeful, most often that of the next
+few trials. Runs then lose a sixth less where a trial costs a hundredth of the gain (docs/lab/outlook.md)."""
 
 
 def surplus(fan: Mapping[int, Forecast], per_unit: float, per_trial: float) -> float:
-    """What going on brings at best, over all numbers of trials, less what they cost."""
-    return max(per_unit * f.expected - per_trial * m for m, f in fan.items())
+    """What going on brings at best, over all numbers of trials from NEAREST on, less what they cost."""
+    return max(per_unit * f.expected - per_trial * m for m, f in fan.items() if m >= NEAREST)
 
 
 def until_unlikely(fan: Mapping[int, Forecast], trials: int, gain: float, chance: float) -> int | None:
@@ -38,8 +41,8 @@ def until_too_dear(fan: Mapping[int, Forecast], per_unit: float, per_trial: floa
     """About how many trials from now further ones cost more than they are expected to bring; None: more than were
     looked at."""
     expected = _between({m: f.expected for m, f in fan.items()})
-    for later in range(FURTHEST):
-        ahead = np.arange(1, FURTHEST - later + 1)
+    for later in range(FURTHEST - NEAREST + 1):
+        ahead = np.arange(NEAREST, FURTHEST - later + 1)
         if (per_unit * (expected(later + ahead) - expected(later)) < per_trial * ahead).all():
             return later
     return None

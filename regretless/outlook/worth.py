@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Worth(StopRule):
-    """Stops when, for every number of further trials looked at, they cost more than they are expected to gain.
+    """Stops when, for every number of further trials from five on, they cost more than they are expected to gain.
 
         minimize(loss, space, trials=500, stop=Worth(per_unit=5000, per_trial=2))      # euros, say
         minimize(error, space, trials=500, stop=Worth(per_unit=300, per_hour=40))
@@ -66,7 +66,7 @@ class Worth(StopRule):
                 gains, costs = self.per_unit * some.expected, self._price * some.trials
                 self.reason = (
                     f"stopped after {counted(ended)}: {some.trials_words} cost {shown(costs)} and are expected to gain "
-                    f"{shown(gains)}, and no other number of them pays"
+                    f"{shown(gains)}, and no other number of them from {going_on.NEAREST} on pays"
                 )
         return self.reason
 

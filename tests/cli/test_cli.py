@@ -107,7 +107,7 @@ def test_tune_stops_by_what_is_asked_and_says_what_is_proven(files) -> None:
     assert "gain 4 or more with a chance of only" in call(*tune, "--until-gain", "4", "--chance", "0.8").output
     noise = call(*tune, "--exact", "--until-noise", "--in-trials", "5")
     assert "the values show no measurement error yet" in noise.output
-    assert "no other number of them pays" in call(*tune, "--per-unit", "0.1", "--per-trial", "5").output
+    assert "no other number of them from 5 on pays" in call(*tune, "--per-unit", "0.1", "--per-trial", "5").output
     for words in (["--per-unit", "3"], ["--per-hour", "3"], ["--per-unit", "3", "--per-trial", "1", "--per-hour", "1"]):
         refused = call(*tune, *words)
         assert (refused.exit_code, "goes with --per-trial or --per-hour" in refused.output) == (2, True)

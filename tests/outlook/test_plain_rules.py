@@ -65,7 +65,8 @@ def test_what_does_not_pay_stops() -> None:
     assert rg.Worth(per_unit=10.0, per_trial=1.0).check(run_with(0.2)) is None
     reason = rg.Worth(per_unit=10.0, per_trial=1.0).check(run_with(0.02))
     assert reason == (
-        "stopped after 3 trials: 20 more trials cost 20 and are expected to gain 4, and no other number of them pays"
+        "stopped after 3 trials: 20 more trials cost 20 and are expected to gain 4, "
+        "and no other number of them from 5 on pays"
     )
     late = run_with(0.0)
     late.outlooks = lambda ms: [
@@ -80,7 +81,15 @@ def test_reasons_of_several_rules_say_once_when() -> None:
         said = str(either.check(run_with(0.02)))
         assert said.startswith("stopped after 3 trials: 20 more trials gain 9 or more")
         assert said.count("stopped after") == 1
-        assert said.endswith("no other number of them pays")
+        assert said.endswith("no other number of them from 5 on pays")
+
+
+def test_hope_for_the_next_few_trials_alone_keeps_no_run_going() -> None:
+    soon = run_with(0.0)
+    gains = {m: Forecast(m, (30.0,) * len(TABLE)) for m in going_on.HORIZONS}  # all of it with the next trial
+    soon.outlooks = lambda ms: [Outlook(0.0, "minimize", gains[m]) for m in ms]
+    assert rg.Worth(per_unit=1.0, per_trial=5.9).check(soon) is None
+    assert rg.Worth(per_unit=1.0, per_trial=6.1).check(soon) is not None  # 4 trials would pay, 5 do not
 
 
 def test_hours_are_those_that_trials_took() -> None:
@@ -96,7 +105,7 @@ def test_a_rule_knows_about_how_many_trials_more_it_takes() -> None:
     fan = {m: Forecast(m, tuple([1.0 - 0.5 ** (m / 10)] * len(TABLE))) for m in range(1, going_on.FURTHEST + 1)}
     assert going_on.until_unlikely(fan, 10, 0.5**4.001, 0.9) == pytest.approx(31, abs=1)
     assert going_on.until_unlikely(fan, 10, 0.5**60, 0.9) is None
-    per_trial = 0.5**3 * math.log(2) / 10  # what a trial gains after 30 of them
+    per_trial = 0.5**3 * (1 - 0.5**0.5) / 5  # what each of five trials gains after 30 of them
     assert going_on.until_too_dear(fan, 1.0, per_trial) == pytest.approx(30, abs=1)
     assert going_on.about(None) == "more than 210 more trials"
 
