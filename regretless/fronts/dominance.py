@@ -15,6 +15,12 @@ def nondominated(Y: Array) -> NDArray[np.bool_]:
     if Y.shape[1] == 2:
         found[order] = _above_all_before(Y[order])
         return found
+    # 300: the most rows that are compared in pairs at once, which takes a tenth of the time of one by one
+    if len(Y) <= 300:
+        above = np.ones((len(Y), len(Y)), dtype=bool)  # whether row j is nowhere smaller than row i
+        for y in Y.T:
+            above &= y >= y[:, None]
+        return np.asarray(~(above & ~above.T).any(axis=1))
     front = np.empty((0, Y.shape[1]))
     for i in order.tolist():
         y = Y[i]

@@ -34,6 +34,15 @@ def test_dominance_is_that_of_all_pairs(k: int, seed: int) -> None:
         assert here == (max(above) + 1 if above else 0)
 
 
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_many_rows_have_the_front_that_few_have(k: int) -> None:
+    Y = np.round(np.random.default_rng(k).standard_normal((700, k)), 1)
+    parts = np.concatenate([nondominated(Y[start : start + 100]) for start in range(0, 700, 100)])
+    best = Y[parts]  # the front is among those of the parts
+    members = {tuple(y) for y in best[nondominated(best)].tolist()}
+    assert nondominated(Y).tolist() == [tuple(y) in members for y in Y.tolist()]
+
+
 @pytest.mark.parametrize(("k", "seed"), CASES)
 def test_the_volume_is_that_of_the_union_of_boxes(k: int, seed: int) -> None:
     Y, reference = values(k, seed), np.full(k, 0.15)
