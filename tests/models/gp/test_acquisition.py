@@ -57,6 +57,7 @@ def pairs():
         "log ei, hopeless": log_expected_improvement(gp, best + 1e4),
         "log pi": log_probability_of_improvement(gp, best + 0.01),
         "with failures": kept_from_failures(upper_confidence(gp, 1.0), X, failed),
+        "log ei, with failures": kept_from_failures(log_expected_improvement(gp, best), X, failed, logarithmic=True),
     }
 
 
