@@ -202,8 +202,8 @@ class Result:
             f'<td style="text-align:left">{html.escape(printable(text))}</td></tr>'
             for name, text in texts
         )
-        said = [str(self.front).replace("\n", "; ")] * self.optimizer.task.several + [*self.said]
-        words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", *said]
+        front = [str(self.front).replace("\n", "; ")] if self.optimizer.task.several else []
+        words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", *front, *self.said]
         return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(printable(word))}</p>" for word in words)
 
     def __getitem__(self, name: str) -> Any:
