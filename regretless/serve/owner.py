@@ -59,7 +59,9 @@ class Owner:
         """What those who watch see, where somebody does."""
         self._requests: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._waiting: deque[WaitingClient] = deque()
-        self._wanted, self._making, self._looked = 0, False, time.monotonic()
+        self._wanted, self._looked = 0, time.monotonic()
+        self._making = 0
+        """Proposals that were begun and that the writer has not taken in."""
         self._stopped = False
         self._writer_wakes, self._thinker_wakes = threading.Condition(), threading.Condition()
         now = time.monotonic()
@@ -212,8 +214,6 @@ class Owner:
         for ask in self._waiting:
             ask.future.set_exception(OSError("the study could not be written"))
         self._waiting.clear()
-        with self._thinker_wakes:
-            self._making = False
         try:
             self.study.reload()
         except (OSError, ValueError):
@@ -239,7 +239,8 @@ class Owner:
                     self._thinker_wakes.wait()
                 if self._stopped:
                     return
-                self._wanted, self._making = 0, True  # the writer asks for more when it has taken in this one
+                # with the next one it does not wait until this one is on the disk
+                self._wanted, self._making = self._wanted - 1, self._making + 1
             optimizer = self.study.optimizer
             try:
                 made = functools.partial(self._is_ready, optimizer.ask().number, optimizer)
@@ -249,15 +250,19 @@ class Owner:
             self._submit(made, Future())
 
     def _is_ready(self, number: int, optimizer: Optimizer) -> None:
-        self._making = False
+        self._taken_in()
         if optimizer is self.study.optimizer:  # and not one that a failed write has replaced
             self.study.ready.append(number)
 
     def _give_up(self, error: Exception) -> None:
-        self._making = False
+        self._taken_in()
         for ask in self._waiting:
             ask.future.set_exception(error)
         self._waiting.clear()
+
+    def _taken_in(self) -> None:
+        with self._thinker_wakes:
+            self._making -= 1
 
 
 def _outcome(work: Callable[[], Any]) -> tuple[Any, Exception | None]:

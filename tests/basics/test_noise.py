@@ -30,7 +30,7 @@ def test_verdicts(values, variances, noisy_at, exact_at) -> None:
     for evidence in (bulk, one_by_one):
         assert (evidence.noisy_at, evidence.exact_at) == (noisy_at, exact_at)
         assert evidence.settled is (noisy_at is not None or exact_at is not None)
-        assert evidence.told is (noisy_at == 2)
+        assert evidence.by_variance is (noisy_at == 2)
 
 
 def test_later_noise_outweighs_an_early_repetition() -> None:

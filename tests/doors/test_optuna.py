@@ -326,7 +326,6 @@ def test_running_trials_are_kept_away_from() -> None:
     assert (first.params["x"], first.params["y"]) != (second.params["x"], second.params["y"])
 
 
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_an_ask_pays_little_for_running_trials_that_have_not_changed() -> None:
     """It looks at each again, and neither parses nor encodes it; counted are the functions that Python enters."""
 
@@ -352,6 +351,7 @@ def test_an_ask_pays_little_for_running_trials_that_have_not_changed() -> None:
     assert calls(120) - calls(20) < 100 * 80  # to read, decode and encode a trial takes 190
 
 
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_a_stale_heartbeat_is_no_failure_of_the_point(tmp_path: Path) -> None:
     storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/s.db", heartbeat_interval=60)
     study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE), storage=storage)
