@@ -61,6 +61,9 @@ class Traits:
     """The largest number of coordinates it accepts."""
     model_free: bool = False
     """Whether it is a floor to measure from, which learns nothing and need not beat random search."""
+    keeps_apart: bool = True
+    """Whether its asks keep their distance from many points under way; a search whose own spread says how close its
+    points lie does not."""
     constraints: bool = False
     """Whether it learns the values of constraints; others see infeasible points as failures."""
     cost: bool = False
@@ -206,9 +209,8 @@ class Method(ABC):
         return False
 
     def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
-        """Whether this ask keeps its distance from many points under way; a search whose own spread says how close its
-        points lie does not."""
-        return not self.traits.model_free
+        """Whether this ask keeps its distance from many points under way."""
+        return self.traits.keeps_apart and not self.traits.model_free
 
     def _weighs_belief(self, history: History) -> bool:
         """Whether proposals for this history weigh the user's prior."""

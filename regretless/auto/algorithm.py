@@ -37,6 +37,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless.auto import table
 from regretless.auto.draws import NarrowedDraws
@@ -46,7 +47,7 @@ from regretless.basics.streams import Draws
 from regretless.certificate import Certificate
 from regretless.classics import CLASSICS
 from regretless.history import History
-from regretless.method import Method, State, Traits
+from regretless.method import Method, Recipe, State, Traits
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
@@ -82,6 +83,9 @@ class Auto(Method):
         """How the run began and each change, with the number of values or evaluations at which it came."""
         return table.explained(self._situation(history, self.cube))
 
+    def front(self, history: History) -> tuple[NDArray[np.intp], Array, Array]:
+        return self._answering(history).front(history)
+
     def uses_outside(self, history: History) -> bool:
         """The evolution alone does not."""
         s = self._situation(history, self.cube)
@@ -94,20 +98,16 @@ class Auto(Method):
         self._answering(history).warm_from(history, state)
 
     def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
-        return self._part(table.proposer(self._situation(history, cube, step)))._keeps_apart(history, cube, step)
+        return self._part(table.proposer(self._situation(history, cube, step))).traits.keeps_apart
 
     def _weighs_belief(self, history: History) -> bool:
         """The evolutions alone do not."""
         evolutions = table.EVOLUTION, table.FRONT_EVOLUTION
         return table.first_row(self._situation(history, self.cube)).part not in evolutions
 
-    def _estimates(self, history: History) -> tuple[Array, Array]:
-        return self._answering(history)._estimates(history)
-
     def _repeats(self, history: History) -> bool:
-        if history.objectives > 1:
-            return self._answering(history)._repeats(history)
-        return self._model.is_noisy(history) and bool(np.isfinite(self.cube.size))
+        noisy = self.noise(history).shows if history.objectives > 1 else self._model.is_noisy(history)
+        return noisy and bool(np.isfinite(self.cube.size))
 
     def _recommend(self, history: History) -> Array:
         return self._answering(history).recommend(history)
@@ -139,14 +139,12 @@ class Auto(Method):
         if name == table.MODEL:
             return self._model
         if name not in self._parts:
-            run: dict[str, Any] = {"seed": self.seed, "budget": self.budget}
-            if name == table.EVOLUTION:
-                self._parts[name] = Evolution(self.cube, **run, is_noisy=self._model.is_noisy)
-            elif name == table.DRAWS:
-                self._parts[name] = NarrowedDraws(self.cube, **run)
-            else:
-                self._parts[name] = CLASSICS[name].build(self.cube, **run)
-            self._parts[name]._noisy = self._noisy
+            own = {
+                table.EVOLUTION: Recipe(table.EVOLUTION, Evolution, {"is_noisy": self._model.is_noisy}),
+                table.DRAWS: Recipe(table.DRAWS, NarrowedDraws),
+            }
+            recipe = own.get(name) or CLASSICS[name]
+            self._parts[name] = recipe.build(self.cube, seed=self.seed, budget=self.budget, noisy=self._noisy)
         return self._parts[name]
 
 

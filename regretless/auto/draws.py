@@ -10,7 +10,7 @@ import numpy as np
 
 from regretless.basics.streams import Draws
 from regretless.history import History
-from regretless.method import Method
+from regretless.method import Method, Traits
 from regretless.models.gp.acquisition import kept_from_failures
 from regretless.models.gp.design import away_from_known
 from regretless.models.gp.maximiser import Acquisition, Effort, maximise
@@ -29,6 +29,7 @@ EFFORT = Effort(raw=96, starts=1, rounds=8)
 class NarrowedDraws(Method):
     """Narrowed draws from a Gaussian process of the better values."""
 
+    traits = Traits(keeps_apart=False)
     _fitted: tuple[int, GP, Array] | None = None
     """The size of the history that was fitted, the model, and the best points of that time."""
 
@@ -41,9 +42,6 @@ class NarrowedDraws(Method):
         drawn = kept_from_failures(narrowed(gp, gp.path(rng), factor), gp.X, history.failed)
         x = maximise(drawn, cube, rng, incumbents=cube.snap(best), effort=EFFORT)
         return away_from_known(x, history, cube, rng)
-
-    def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
-        return False
 
     def _model(self, history: History) -> tuple[GP, Array]:
         """The model of the last scheduled size, and the best points of that time, k x d."""

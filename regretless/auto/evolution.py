@@ -14,7 +14,7 @@ from regretless.basics.streams import Draws
 from regretless.certificate import Certificate
 from regretless.classics.cma_es import CMAES
 from regretless.history import History
-from regretless.method import Method
+from regretless.method import Method, Traits
 from regretless.models.gp.step import best_evaluated
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
@@ -32,12 +32,11 @@ class Evolution(Method):
         is_noisy: whether noise is certain after a history; a quadratic through noisy values would mislead.
     """
 
+    traits = Traits(keeps_apart=False)
+
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None, is_noisy: Callable[[History], bool]) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self._strategy, self._is_noisy = CMAES(self.cube, seed=seed, budget=budget), is_noisy
-
-    def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
-        return False
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         leap = self.leap(history, cube, rng.step)

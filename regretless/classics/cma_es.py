@@ -30,7 +30,7 @@ import numpy as np
 
 from regretless.basics.streams import Draws, Stream, keyed_generator
 from regretless.history import History
-from regretless.method import Method
+from regretless.method import Method, Traits
 from regretless.models.gp.design import away_from_known
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -43,6 +43,8 @@ TINY = 1e-300  # keeps a logarithm or a quotient of zeros defined
 class CMAES(Method):
     """CMA-ES with restarts in two sizes of population (BIPOP): for many cheap evaluations."""
 
+    traits = Traits(keeps_apart=False)
+
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.population = 4 + int(3 * math.log(self.dim))
@@ -52,9 +54,6 @@ class CMAES(Method):
         self._least_sd = np.where(self.cube.categorical, 0.0, shares)
         self._choices = np.flatnonzero(self.cube.categorical)
         self._begin()
-
-    def _keeps_apart(self, history: History, cube: Cube, step: int) -> bool:
-        return False
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         x = self.search(history).draw(rng)
