@@ -15,7 +15,7 @@ How often each is found where it is planted, and said where it is not, is measur
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -85,7 +85,8 @@ def advice_on(run: Known) -> tuple[Advice, ...]:
         found += [*on_bounds(run), *_wasted(run)]
     found += [*noise(run), *failures(run)]
     if run.asks_model:
-        found += hardly_matter(run)
+        on_a_bound = {name for advice in found if advice.kind == "bound" for name in advice.parameters}
+        found += hardly_matter(run, but=on_a_bound)
     return (*found, *repeated(run))
 
 
@@ -112,7 +113,7 @@ def on_bounds(run: Known) -> list[Advice]:
                 more, more_sd = _difference(run, near, _moved(run, i, side - inwards * 0.1))
                 gain = run.estimates.unit * run.estimates.gp.scale * more
                 expects = (
-                    f"the model expects about {shown(gain)} more a tenth of the range beyond it"
+                    f"a tenth of the range beyond it the model expects a value about {shown(gain)} better"
                     if more > PLAIN * more_sd
                     else "the values get better towards it"
                 )
@@ -165,11 +166,12 @@ def _narrower(run: Known, name: str, parameter: Any, i: int, u: float, side: str
 # ---------------------------------------------------------------- parameters
 
 
-def hardly_matter(run: Known) -> list[Advice]:
-    """Parameters that change the value by less than HARDLY of what another one does, for all that the model knows."""
+def hardly_matter(run: Known, *, but: Collection[str] = ()) -> list[Advice]:
+    """Parameters that change the value by less than HARDLY of what another one does, for all that the model knows; but
+    not those whose range is to be widened."""
     sizes = {name: _size(run, i) for name, i in _axes(run)}
     top = max(sizes, key=lambda name: sizes[name], default="")
-    small = [name for name in sizes if sizes[name] < HARDLY * sizes[top]]
+    small = [name for name in sizes if sizes[name] < HARDLY * sizes[top] and name not in but]
     if not small:
         return []
     one, most = len(small) == 1, max(sizes[name] for name in small) / sizes[top]

@@ -60,6 +60,12 @@ def test_a_parameter_without_effect_is_named() -> None:
     assert kinds(found) == {"matters": ("n",)}
 
 
+def test_a_parameter_to_widen_is_not_called_needless_too() -> None:
+    advice = said(lambda a, n: (a - 3.2) ** 2 + 0.01 * n, {"a": rg.Float(0.1, 10, log=True), "n": rg.Int(7, 19)}, 25)
+    assert kinds(advice)["bound"] == ("n",)
+    assert [name for one in advice for name in one.parameters].count("n") == 1
+
+
 @pytest.mark.parametrize(("best", "side"), [(0.5, "above"), (13.5, "below")])
 def test_a_range_that_is_mostly_poor_is_named(best: float, side: str) -> None:
     space = {k: SPACE[k] for k in "xz"}
