@@ -31,6 +31,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 import regretless as rg
+from regretless.basics.extras import optional
 from regretless.fronts.dominance import nondominated
 from regretless.fronts.hypervolume import hypervolume
 from regretless.space import Space
@@ -165,7 +166,7 @@ def training(data: str) -> tuple[Space, Values]:
 
 
 def rpart(task: str) -> tuple[Space, Values]:
-    import onnxruntime
+    onnxruntime = optional("onnxruntime", "surrogates", "regretless-bench")
     from regretless_bench.problems.data import data_folder
 
     folder = Path(data_folder("yahpo_rpart"))

@@ -34,6 +34,7 @@ from regretless_bench.problems.families.fields import field
 from regretless_bench.problems.problem import Problem
 from regretless_bench.problems.tabular import MLP_DATA, NAS_DATA, Tabular
 
+from regretless.basics.extras import optional
 from regretless.basics.streams import keyed_generator
 from regretless.method import Recipe
 from regretless.optimizer import Optimizer
@@ -160,7 +161,7 @@ def grids(seed: int, rng: np.random.Generator) -> Problem:
 
 @functools.cache
 def _rpart() -> tuple[Any, dict[str, int], dict[str, int]]:
-    import onnxruntime
+    onnxruntime = optional("onnxruntime", "surrogates", "regretless-bench")
 
     folder = data_folder("yahpo_rpart")
     options = onnxruntime.SessionOptions()

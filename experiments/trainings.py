@@ -22,6 +22,7 @@ from regretless_bench.problems import make_problem
 from regretless_bench.problems.data import data_folder, whole_data
 from regretless_bench.problems.problem import Direction, Problem
 
+from regretless.basics.extras import optional
 from regretless.space import Space
 from regretless.space.parameters import Array, Choice, Float, Int
 
@@ -181,7 +182,7 @@ def trained(estimator: Estimator, name: str) -> Problem:
 @functools.cache
 def surrogate() -> tuple[Any, dict[str, int], dict[str, int]]:
     """YAHPO's model of rpart, and the codes of its tasks and of the ways to impute."""
-    import onnxruntime
+    onnxruntime = optional("onnxruntime", "surrogates", "regretless-bench")
 
     folder, options = data_folder("yahpo_rpart"), onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
