@@ -75,8 +75,8 @@ def _growth(Y: Array, noisy: bool) -> tuple[str, float]:
     if (span <= 0).any():
         return "the front is a single point", 0.0
     # 0.1: how far below the worst of the front the hypervolume begins, as a share of the front's range
-    reference = front.min(axis=0) - 0.1 * span
-    return "", 1.0 - hypervolume(Y[: len(Y) // 2], reference) / hypervolume(front, reference)
+    scaled, origin = (Y - (front.min(axis=0) - 0.1 * span)) / span, np.zeros(len(span))
+    return "", 1.0 - hypervolume(scaled[: len(Y) // 2], origin) / hypervolume(scaled, origin)
 
 
 def _gains(growth: float, ahead: float) -> tuple[float, ...]:

@@ -66,7 +66,7 @@ def front_section(front: Front, data: RunData) -> Section:
     uncertain = any(low < high for m in front for low, high in m.intervals.values())
     words += ["Dashed lines are the front at the worst and at the best ends of its values' intervals."] * uncertain
     words += front.notes
-    if len(front.objectives) == 2 and len(front) > 1:
+    if len(front.objectives) == 2 and (np.ptp(front.values, axis=0) > 0).all():
         there, back = (str(front.exchange(*pair)) for pair in itertools.permutations(front.objectives))
         words += [f"At the compromise {there}, and {back}."]
     names = [*front.objectives, *data.names]
@@ -121,10 +121,11 @@ def growth_section(data: RunData) -> list[Section]:
     final = Y[good]
     worst, best = np.quantile(final, 0.1, axis=0), final.max(axis=0)
     # 0.1: how far below the worst of the front the hypervolume begins, as a share of the front's range
-    reference = worst - 0.1 * np.where(best > worst, best - worst, 1.0)
+    span = np.where(best > worst, best - worst, 1.0)
+    scaled = (Y - (worst - 0.1 * span)) / span
     # 80: moments of a run at which the hypervolume is drawn
     sizes = np.unique(np.rint(np.linspace(1, len(Y), min(len(Y), 80))).astype(int))
-    volumes = np.array([hypervolume(Y[:n][good[:n]], reference) for n in sizes])
+    volumes = np.array([hypervolume(scaled[:n][good[:n]], np.zeros(len(span))) for n in sizes])
     if volumes[-1] <= 0:
         return []
     chart = page.curves_chart([page.Curve("front", {"trial": data.numbers[sizes - 1]}, {

@@ -11,6 +11,7 @@ is logarithmic their logarithms are modelled.
 """
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,7 +109,8 @@ class ModelView:
 
     def _units(self, standard: Array) -> Array:
         value = self.data.better * (self.gp.offset + self.gp.scale * standard)
-        return np.exp(value) if self.data.log_values else value
+        most = math.log(0.1 * np.finfo(float).max)  # what is rounded later stays a number
+        return np.exp(np.minimum(value, most)) if self.data.log_values else value
 
 
 def model_of(data: RunData) -> ModelView | str:

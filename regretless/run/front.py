@@ -270,7 +270,7 @@ class Front(Sequence[Member]):
             print(front.exchange("accuracy", "ms"))  # 0.0097 better in accuracy costs about 3 in ms (...)
 
         Args:
-            by: how much better, in the unit of `gain`; None: 1 % of the value.
+            by: how much better, in the unit of `gain`; None: 1 % of the value or, if that is 0, of the front's range.
             at: the member from which one moves; None: the compromise.
 
         The cost is the least of evaluated settings and of others, whose values the models of the run draw.
@@ -286,12 +286,13 @@ class Front(Sequence[Member]):
         here = self.pick() if at is None else at
         if here not in self.members:
             raise ValueError("at must be a member of this front")
-        amount = 0.01 * abs(here.values[gain]) if by is None else by
+        j = names.index(gain)
+        amount = 0.01 * (abs(here.values[gain]) or float(np.ptp(self.values[:, j]))) if by is None else by
         in_range("(0, inf)", by=amount)
         with opt.computing() as method:
             place, rows = opt.space.encode(here.params, method.traits.choices), method.front(opt.history)[0]
             X = np.concatenate([method.cube.snap(place)[None], opt.history.X[rows]])
-            found = least_cost(opt.task, method, opt.history, X, names.index(gain), names.index(pay), amount)
+            found = least_cost(opt.task, method, opt.history, X, j, names.index(pay), amount)
         return Exchange(gain, pay, amount, found[0], found[1:])
 
     def _wishes(self, limits: Mapping[str, float], weights: Mapping[str, float]) -> tuple[Array, Array]:

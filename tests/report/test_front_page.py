@@ -89,6 +89,18 @@ def test_a_run_without_values_has_a_page() -> None:
     assert "ValueError: no" in run_page(Result.of(opt))
 
 
+@pytest.mark.parametrize("unit", [0.0, 1e200])
+def test_values_that_are_all_equal_or_huge_have_a_page(unit: float) -> None:
+    opt = rg.Optimizer({"x": rg.Float(-3, 5)}, objectives=TWO, seed=0)
+    for _ in range(14):
+        x = (trial := opt.ask()).params["x"]
+        opt.tell(trial, {"loss": unit * (x - 1) ** 2, "speed": unit * x})
+    found = Result.of(opt)
+    assert len(scripts(run_page(found))) > 1
+    if unit:
+        assert "more hypervolume" in str(found.outlook)
+
+
 @pytest.mark.parametrize(("width", "dark"), [(400, False), (400, True), (1200, False), (1200, True)])
 @pytest.mark.parametrize(("goals", "noisy"), [(TWO, True), (THREE, False)])
 def test_nothing_is_broken_or_hard_to_reach(

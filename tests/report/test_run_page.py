@@ -240,6 +240,12 @@ def test_limits_are_only_for_values_that_flatten() -> None:
     assert data.limit == pytest.approx(10**4.75)
 
 
+def test_values_up_to_the_largest_floats_have_a_page() -> None:
+    result = told([10.0 ** (306 - 34 * (i % 9)) for i in range(30)])
+    assert RunData(result).log_values
+    assert len(charts(run_page(result))) > 2
+
+
 @pytest.mark.parametrize(
     ("parameter", "scale"),
     [
