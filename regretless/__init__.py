@@ -1,11 +1,12 @@
-"""regretless: black-box optimisation that says how much regret may be left, and when to stop.
+"""regretless: tune anything that is costly to try, and know when to stop.
 
 The shortest way in:
 
     import regretless as rg
 
     result = rg.minimize(train, {"lr": rg.Float(1e-5, 1e-1, log=True), "layers": rg.Int(1, 6)}, trials=80)
-    print(result.params, result.value, result.certificate)
+    print(result.params, result.value)
+    print(result.outlook)  # what more trials would bring
 """
 
 from __future__ import annotations

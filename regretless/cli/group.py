@@ -77,7 +77,7 @@ def extensions() -> tuple[Any, ...]:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="regretless")
 def main() -> None:
-    """Black-box optimisation that says how much regret may be left, and when to stop.
+    """Tune anything that is costly to try, and know when to stop.
 
     \b
     Example:
