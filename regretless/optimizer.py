@@ -50,6 +50,7 @@ from regretless.trial import Trial as Trial
 from regretless.trial import checked_constraints, checked_cost, own_values
 
 if TYPE_CHECKING:
+    from regretless.client import RemoteStudy
     from regretless.outlook.estimates import Prediction
     from regretless.outlook.forecast import Forecast
     from regretless.outlook.outlook import Outlook
@@ -393,13 +394,6 @@ class Optimizer:
             found = method.why(history)
         return found or self._chosen
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether the space is finite and every setting of it has been asked, or was evaluated earlier."""
-        size, known = self.method.cube.size, [e.unit for e in self.book.earlier if not e.outside]
-        most = len(self.trials) + len(known)
-        return size <= most and len({u.tobytes() for u in [*(t.unit for t in self.trials), *known]}) >= size
-
     def recommend(self) -> dict[str, Any]:
         """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value; of several
         objectives a compromise."""
@@ -536,6 +530,61 @@ class Optimizer:
             raise ValueError(f"{where} is damaged: its {', '.join(odd)} cannot be taken as written")
         return optimizer
 
+    # -- in a service
+
+    @classmethod
+    def remote(
+        cls,
+        url: str,
+        name: str,
+        space: SpaceLike | None = None,
+        method: MethodLike = "auto",
+        *,
+        client: str = "",
+        token: str = "",
+        direction: Direction = "minimize",
+        budget: int | None = None,
+        seed: int | None = None,
+        constraints: int | Sequence[str] = 0,
+        cost: CostKind | None = None,
+        probes: float = 0.0,
+        floor: float | None = None,
+        ceiling: float | None = None,
+        noise_bound: float | None = None,
+        objectives: Sequence[str] | Mapping[str, Direction] | None = None,
+        noisy: bool | None = None,
+    ) -> RemoteStudy:
+        """The study of this name of a `regretless serve`, which is begun where there is none yet: its points are those
+        of an `Optimizer` with the same arguments.
+
+            study = Optimizer.remote("http://127.0.0.1:8765", "mine", {"x": Float(-5, 10)}, budget=30, client="node-7")
+            for trial in study.work(30):
+                study.tell(trial["number"], objective(**trial["params"]))
+
+        Args:
+            space: as in `Optimizer`; None: the study must be there.
+            client: who evaluates; it is given its open trials again. Drawn at random when not given.
+            token: that of the service, where it wants one.
+        """
+        from regretless.client import RemoteStudy
+
+        study = RemoteStudy(url, name, client=client, token=token)
+        if space is None:
+            study.heartbeat()  # says that there is none, or that the token is wrong
+            return study
+        if method != "auto" and (recipe := as_recipe(method)).options:
+            raise ValueError(f"a service takes methods by name, without options; got {recipe}")
+        described = Space(space).to_json()
+        options = {
+            "method": "auto" if method == "auto" else as_recipe(method).name, "direction": direction, "budget": budget,
+            "seed": seed, "constraints": constraints if isinstance(constraints, int) else list(constraints),
+            "cost": cost, "probes": probes, "floor": floor, "ceiling": ceiling, "noise_bound": noise_bound,
+            "objectives": dict(zip(*objectives_of(objectives, direction))) if objectives else None, "noisy": noisy,
+        }  # fmt: skip
+        tables = described["parameters"] | ({"where": described["where"]} if "where" in described else {})
+        study.create(tables, **options)
+        return study
+
     @classmethod
     def _from_state(
         cls, state: Mapping[str, Any], space: SpaceLike | None, method: Recipe | type[Method] | None
@@ -619,6 +668,13 @@ class Optimizer:
             how = "another measurement of its setting: tell(adopt(trial.params), value)"
             raise ValueError(f"trial {number} has been told already, or was forgotten {now}; {how}")
         return own
+
+
+def is_exhausted(optimizer: Optimizer) -> bool:
+    """Whether the space is finite and every setting of it has been asked, or was evaluated earlier."""
+    trials, earlier = optimizer.trials, [e.unit for e in optimizer.book.earlier if not e.outside]
+    size, most = optimizer.method.cube.size, len(trials) + len(earlier)
+    return size <= most and len({u.tobytes() for u in [*(t.unit for t in trials), *earlier]}) >= size
 
 
 def proposal(task: Task, method: Method, history: History, step: int, *, ahead: int = 0) -> Array:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 
 def bounded(script: Path, *arguments: object, seconds: float) -> str:
@@ -39,3 +45,23 @@ def children(pid: int) -> list[int]:
         if int(fields[1]) == pid and fields[0] != "Z" and b"resource_tracker" not in words:
             found.append(int(stat.parent.name))
     return found
+
+
+@contextlib.contextmanager
+def running_service(folder: Path, rules: Any = None) -> Iterator[str]:
+    """The URL of a service of studies in a thread of this process."""
+    uvicorn: Any = pytest.importorskip("uvicorn")
+    from regretless.serve.folder import Folder
+    from regretless.serve.http import app_of
+
+    studies = Folder(folder / "studies")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app_of(studies, rules), log_level="error", lifespan="off"))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+            studies.close()

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "regretless"
 
 FLOORS = {
-    "basics": 0, "certificate": 0, "space": 1, "fronts": 2, "task": 2, "history": 2, "method": 3, "trial": 3,
+    "basics": 0, "certificate": 0, "client": 0, "space": 1, "fronts": 2, "task": 2, "history": 2, "method": 3,
+    "trial": 3,
     "models": 4, "methods": 5, "classics": 6, "outlook": 6, "auto": 7, "testing": 7, "files": 8, "optimizer": 9,
     "bilevel": 10, "report": 10, "run": 11, "doors": 12, "serve": 13, "cli": 14, "__main__": 15,
 }  # fmt: skip

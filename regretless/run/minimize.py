@@ -28,7 +28,7 @@ from regretless.basics.statefile import check_writable
 from regretless.files.checkpoint import Checkpoint
 from regretless.files.codec import MethodLike
 from regretless.method import gains_by_repeating
-from regretless.optimizer import Optimizer, Trial
+from regretless.optimizer import Optimizer, Trial, is_exhausted
 from regretless.outlook.stopping import StopRule, check_objectives, probes_for
 from regretless.run.evaluation import (
     Catch,
@@ -380,7 +380,7 @@ class _Run:
             if len(self.optimizer.trials) >= self.trials:
                 self.succeeded = True
                 return "all trials were evaluated"
-            if self.optimizer.exhausted and not gains_by_repeating(self.optimizer.method, self.optimizer.history):
+            if is_exhausted(self.optimizer) and not gains_by_repeating(self.optimizer.method, self.optimizer.history):
                 self.succeeded = True
                 size = int(self.optimizer.method.cube.size)
                 whole = f"all {size} settings of the space were" if size > 1 else "the only setting of the space was"

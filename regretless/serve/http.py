@@ -400,7 +400,7 @@ class RequestGuard:
         study = parts[2] if parts[1:2] == ["studies"] and len(parts) > 2 else ""
         given = token if scheme.lower() == "bearer" else request.query_params.get("token", "")
         if not self.rules.allows(given, study):
-            return _refused(401, "a token is needed: send the header Authorization: Bearer TOKEN")
+            return _refused(401, "a token that opens this is needed: send the header Authorization: Bearer TOKEN")
         length = request.headers.get("content-length", "0")
         if "transfer-encoding" in request.headers or not length.isdecimal() or int(length) > MOST_BYTES:
             return _refused(413, f"a request has at most {MOST_BYTES} bytes, and says how many")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
+from processes import running_service
 from random_spaces import random_space
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold
@@ -67,8 +68,11 @@ def by_ask_and_tell(space: Any, method: str, folder: Path) -> list[dict[str, Any
 
 
 def by_optuna(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
-    study = optuna.create_study(sampler=rg.Sampler(method, seed=SEED, search_space=space, budget=TRIALS, **OPTIONS))
-    own = rg.Space(space)
+    return by_sampler(rg.Sampler(method, seed=SEED, search_space=space, budget=TRIALS, **OPTIONS), space)
+
+
+def by_sampler(sampler: rg.Sampler, space: Any) -> list[dict[str, Any]]:
+    study, own = optuna.create_study(sampler=sampler), rg.Space(space)
     for _ in range(TRIALS):
         trial = study.ask()
         params: dict[str, Any] = {}
@@ -128,6 +132,22 @@ def by_service(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
         return [t.params for t in study.optimizer.trials]
 
 
+def by_remote(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
+    points = []
+    with running_service(folder) as url:
+        study = rg.Optimizer.remote(url, "m", space, method, client="c", budget=TRIALS, seed=SEED, **OPTIONS)
+        for trial in study.work(TRIALS):
+            points.append(trial["params"])
+            study.tell(trial["number"], value(**trial["params"]))
+    return points
+
+
+def by_optuna_over_a_service(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
+    with running_service(folder) as url:
+        sampler = rg.Sampler(method, service=url, seed=SEED, search_space=space, budget=TRIALS, **OPTIONS)
+        return by_sampler(sampler, space)
+
+
 ABSENT = "not set"
 """What a parameter of the estimator is where a setting does not have it."""
 
@@ -167,7 +187,9 @@ def by_scikit_learn(space: Any, method: str, folder: Path) -> list[dict[str, Any
     return list(search.cv_results_["params"])
 
 
-DOORS = [by_ask_and_tell, by_optuna, by_storage, by_ray, by_scikit_learn, by_service]
+DOORS = [
+    by_ask_and_tell, by_optuna, by_storage, by_ray, by_scikit_learn, by_service, by_remote, by_optuna_over_a_service,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("method", ["auto", "turbo"])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import regretless as rg
+from regretless.optimizer import is_exhausted
 from regretless.outlook.front_left import SKIPPED, _extended
 from regretless.outlook.probes import most_better
 from regretless.outlook.standing import Standing
@@ -109,7 +110,7 @@ def test_nothing_is_certified_without_probes_or_under_noise() -> None:
 
 def test_a_space_seen_whole_leaves_nothing() -> None:
     opt = rg.Optimizer({"n": rg.Int(3, 8), "c": rg.Choice(["x", None])}, objectives=["f", "g"], seed=0, probes=0.2)
-    while not opt.exhausted:
+    while not is_exhausted(opt):
         opt.tell(trial := opt.ask(), (trial.params["n"], -trial.params["n"]))
     share = Standing(opt).share_at(0.05)
     assert (share.value, share.certain) == (0.0, True)

@@ -22,7 +22,7 @@ from browser import AXE, BROKEN, CHROMIUM, CLIPPED, COLLIDING, Browser
 from service import Service, free_port
 
 import regretless as rg
-from regretless.serve.client import RemoteStudy
+from regretless.client import RemoteStudy
 from regretless.serve.live import View
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")

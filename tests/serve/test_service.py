@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import regretless as rg
+from regretless.client import RemoteStudy, ServiceError
 from regretless.doors.optuna.log import run_of
 from regretless.optimizer import Optimizer
-from regretless.serve.client import RemoteStudy, ServiceError
 from regretless.serve.verify import verify
 
 pytest.importorskip("fastapi")

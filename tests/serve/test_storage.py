@@ -20,11 +20,11 @@ from starlette.testclient import TestClient
 
 import regretless as rg
 from regretless.cli import main
+from regretless.client import RemoteStudy
 from regretless.doors.optuna import log as studies
 from regretless.doors.optuna.export import export_study
 from regretless.doors.optuna.log import LEASE, Storage, read_study
 from regretless.doors.optuna.runner import tune_in_storage
-from regretless.serve.client import RemoteStudy
 from regretless.serve.folder import Folder
 from regretless.serve.http import app_of
 from regretless.serve.study import Study, begin

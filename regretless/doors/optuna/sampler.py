@@ -40,6 +40,7 @@ from regretless.doors.optuna.distributions import (
 from regretless.doors.optuna.presence import Line, LivingWorkers, presence_in
 from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica, TrialValue
 from regretless.doors.optuna.rules import CONSTRAINTS, probing_of
+from regretless.doors.optuna.service import Service
 from regretless.doors.optuna.tree import Tree, TreeLearner
 from regretless.doors.optuna.trials import (
     TOLD_FAILED,
@@ -115,6 +116,9 @@ class Sampler(BaseSampler):
             is proposed from the trials of all brackets.
         constraints_func: called with a finished trial, gives the values of its constraints, at most 0 where they hold;
             `trial.set_constraint` inside the objective does the same. Their values are learnt by the GP methods.
+        service: the URL of a `regretless serve` that proposes and keeps what is known, for any number of studies and
+            processes: a study has the one of its name there. It needs `search_space`, and takes methods by name.
+        token: that of the service, where it wants one.
         inside: whether proposals keep off the bounds of float ranges, by a millionth of their length, because a bound
             may be no legal value; None: where no `search_space` says what is legal and no probes speak of whole ranges.
     """
@@ -135,6 +139,8 @@ class Sampler(BaseSampler):
         pending_ttl: float | None = None,
         pruned: Pruned = "extrapolate",
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        service: str | None = None,
+        token: str = "",
         inside: bool | None = None,
     ) -> None:
         if method != "auto":
@@ -155,7 +161,19 @@ class Sampler(BaseSampler):
         self.certify, self.pending_ttl, self.pruned = certify, pending_ttl, pruned
         self.constraints_func = constraints_func
         self.inside = search_space is None and not probes if inside is None else inside
+        self._service = None if service is None else self._serving(service, token, seed)
         self._forget_caches()
+
+    def _serving(self, url: str, token: str, seed: int | None) -> Service:
+        """The service that proposes, where everything that was asked for can be had from one."""
+        if self.search_space is None:
+            raise ValueError("service= needs search_space=: a service proposes whole settings from the first trial on")
+        if self.certify or self.constraints_func is not None:
+            raise ValueError("service= excludes certify= and constraints_func=: say them to the service itself")
+        space = self._own or cube_space(self.search_space, inside=self.inside)
+        space.to_json()  # raises for what only a Python program can hold
+        labels = self._own is not None
+        return Service(url, token, self.search_space, space, labels, self.task, seed, self.method, self.pruned)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in CACHES}
@@ -198,6 +216,8 @@ class Sampler(BaseSampler):
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         self._check_objectives(study)
         study = whole_study(study)
+        if self._service is not None:
+            return self._service.propose(study, trial)
         with self._lock:  # another thread's trial that begins and ends between the look and the proposal goes unseen
             lines = presence_in(study).look(study._storage)  # before the trials: what a line lets go of has ended
             return self.propose(study, trial, searchable(search_space), study.get_trials(deepcopy=False), lines)
@@ -275,6 +295,9 @@ class Sampler(BaseSampler):
         return external(param_distribution, space.decode(u)[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        if self._service is not None:
+            self._service.tell(whole_study(study), trial, state, values)
+            return
         presence_in(whole_study(study)).end(trial.number)
         if self.constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
             given = self.constraints_func(trial)
@@ -312,6 +335,8 @@ class Sampler(BaseSampler):
 
     def _answer(self, study: Study, question: Callable[[Standing], Returned]) -> Returned | None:
         """What an optimizer says that knows the study, its probes and what is being evaluated now."""
+        if self._service is not None:
+            return question(Standing(self._service.optimizer(study)))
         with self._lock:
             # what a trial would have come to is a guess: it guides proposals, a certificate does not rest on it
             replica = self._current(study, "ignore" if self.pruned == "extrapolate" else self.pruned)
@@ -326,6 +351,8 @@ class Sampler(BaseSampler):
 
     def recommend(self, study: Study) -> dict[str, Any]:
         """The parameters to use: the best value seen, or with noise the model's choice, not the luckiest value."""
+        if self._service is not None:
+            return self._service.recommend(study)
         with self._lock:
             replica = self._current(study)
             if replica is None:

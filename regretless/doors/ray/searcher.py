@@ -29,7 +29,7 @@ from regretless.basics.streams import checked_seed
 from regretless.doors.ray.spaces import RaySpace, read_space
 from regretless.files.codec import MethodLike
 from regretless.method import gains_by_repeating
-from regretless.optimizer import Optimizer, Trial
+from regretless.optimizer import Optimizer, Trial, is_exhausted
 from regretless.outlook.stopping import StopRule, probes_for
 from regretless.run.front import Front
 from regretless.run.result import Result
@@ -128,7 +128,7 @@ class Searcher(RaySearcher):
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         optimizer, space = self._begun()
         if trial_id not in self._live:
-            over = optimizer.exhausted and not gains_by_repeating(optimizer.method, optimizer.history)
+            over = is_exhausted(optimizer) and not gains_by_repeating(optimizer.method, optimizer.history)
             if over or (self._stop is not None and self._stop(optimizer) is not None):
                 return str(RaySearcher.FINISHED)
             trial = self._adopt(self._first.pop(0)) if self._first else optimizer.ask()

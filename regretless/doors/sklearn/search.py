@@ -19,7 +19,7 @@ from regretless.auto.algorithm import LISTED, nearest_unknown
 from regretless.basics.options import whole_number
 from regretless.doors.sklearn.spaces import SearchSpace, read_search_space
 from regretless.files.codec import MethodLike
-from regretless.optimizer import Optimizer, Trial, proposal
+from regretless.optimizer import Optimizer, Trial, is_exhausted, proposal
 from regretless.outlook.probes import is_due
 from regretless.outlook.stopping import StopRule, probes_for
 from regretless.run.front import Front
@@ -154,7 +154,7 @@ class RegretlessSearchCV(BaseSearchCV):
         results: dict[str, Any] = {}
         if self.stop is not None:
             self.stop.load({})
-        while len(optimizer.trials) < n_trials and not optimizer.exhausted and self.stopped_ is None:
+        while len(optimizer.trials) < n_trials and not is_exhausted(optimizer) and self.stopped_ is None:
             trials = _next_trials(optimizer, min(batch, n_trials - len(optimizer.trials)))
             settings = [searched.setting(trial.params) for trial in trials]
             began = time.perf_counter()
