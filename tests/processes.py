@@ -48,15 +48,16 @@ def children(pid: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def running_service(folder: Path, rules: Any = None) -> Iterator[str]:
+def running_service(folder: Path, rules: Any = None, **options: Any) -> Iterator[str]:
     """The URL of a service of studies in a thread of this process."""
     uvicorn: Any = pytest.importorskip("uvicorn")
+    from regretless.serve import connections
     from regretless.serve.folder import Folder
     from regretless.serve.http import app_of
 
     studies = Folder(folder / "studies")
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app_of(studies, rules), log_level="error", lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(app_of(studies, rules), **(connections.options() | options)))
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:

@@ -41,6 +41,7 @@ def serve(
     """
     server: Any = optional("uvicorn", "serve")
     http: Any = optional("regretless.serve.http", "serve")
+    connections: Any = optional("regretless.serve.connections", "serve")
     from regretless.serve.folder import Folder
 
     known = read_tokens(tokens)
@@ -53,20 +54,7 @@ def serve(
     app = http.app_of(folder, http.Rules(known, hosts, rate), version=__version__)
     click.echo(f"serving {masked(storage)} at http://{host}:{port} (calls: /docs)", err=True)
     try:
-        # 120: how long a connection stays open that nobody uses: evaluations take their time; 4096: connections at
-        # once, of which a thousand workers have one each
-        server.run(
-            app,
-            host=host,
-            port=port,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # an address is the one that calls, whatever a header says
-            limit_concurrency=4096,
-            timeout_keep_alive=120,
-            timeout_graceful_shutdown=3,  # a page that follows a study never ends by itself
-        )
+        server.run(app, host=host, port=port, **connections.options())
     finally:
         folder.close()
 
