@@ -2,4 +2,5 @@
 
 from regretless.doors.optuna.sampler import Sampler as RegretlessSampler
 
+
 __all__ = ["RegretlessSampler"]

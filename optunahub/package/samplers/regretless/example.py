@@ -1,7 +1,6 @@
 """Twenty trials of a bowl, and what can be said about the best of them."""
 
 import optuna
-
 import optunahub
 
 
@@ -12,6 +11,7 @@ def objective(trial: optuna.Trial) -> float:
 
 
 package = optunahub.load_module("samplers/regretless")
-study = optuna.create_study(sampler=package.RegretlessSampler("auto", seed=0))
+sampler = package.RegretlessSampler("auto", seed=0)
+study = optuna.create_study(sampler=sampler)
 study.optimize(objective, n_trials=20)
-print(study.best_params, study.sampler.certificate(study))
+print(sampler.recommend(study), sampler.certificate(study))
