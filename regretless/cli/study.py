@@ -222,7 +222,11 @@ def _told(
     if withdraw:
         run.forget(number)
         return run.optimizer.trials[number]
-    return run.tell(number, value, **facts)
+    try:
+        return run.tell(number, value, **facts)
+    except ValueError as error:
+        hint = ": --correct replaces it, --again adds a second value" if ended else ""
+        raise click.UsageError(f"{error}{hint}") from None
 
 
 def _ended(trial: Trial) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ from regretless.trial import Trial
 
 FIRST = "number"
 """The column of a sheet before those of the parameters."""
+COMMA = re.compile(r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)")
+"""A number with a decimal comma, as spreadsheets of many countries write it, with semicolons between the columns."""
+SURE_DIGITS = 6
+"""How many digits of a setting a spreadsheet keeps at least."""
 
 
 def last_columns(task: Task) -> list[str]:
@@ -43,8 +49,7 @@ def tell_sheet(study: Study, path: str | Path) -> list[Trial]:
     """Tells what a sheet says: rows with a value, and as failures those with an error. Rows that are still blank, and
     those that were told before, are left. Returns the trials that were told; a wrong row tells nothing at all."""
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark first
-            rows = list(csv.DictReader(file))
+        rows = _rows_of(Path(path))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"cannot read the sheet {path}: {error}") from None
     told = []
@@ -60,6 +65,21 @@ def tell_sheet(study: Study, path: str | Path) -> list[Trial]:
         trial = study.tell(number, value, **facts)
         out += [trial] if was_pending else []
     return out
+
+
+def _rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a file with commas between the columns, or with semicolons, where numbers may have decimal commas."""
+    with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark first
+        first = file.readline()
+        semicolons = re.match(rf"\W*{FIRST}\W*;", first) is not None
+        file.seek(0)
+        table = [row for row in csv.reader(file, delimiter=";" if semicolons else ",") if row]
+    if semicolons:
+        table = [[COMMA.sub(r"\1.\2", text) if COMMA.fullmatch(text) else text for text in row] for row in table]
+    for line, row in enumerate(table[1:], start=2):
+        if len(row) > len(table[0]):
+            raise csv.Error(f"line {line} has more cells than columns; write decimals with a point")
+    return [dict(zip_longest(table[0], row, fillvalue="")) for row in table[1:]]
 
 
 def _row(study: Study, row: dict[str, str]) -> tuple[int, ToldValue, dict[str, Any]] | None:
@@ -82,10 +102,17 @@ def _row(study: Study, row: dict[str, str]) -> tuple[int, ToldValue, dict[str, A
         return number, None, {"error": cells["error"]}
     if len(filled) < len(values):
         raise ValueError(f"{', '.join(name for name in values if name not in filled)} is missing")
-    facts: dict[str, Any] = {name: float(cells[name]) for name in ("var", "cost") if cells.get(name)}
-    limits = [float(text) for name, text in cells.items() if name.startswith("constraint_") and text]
+    facts: dict[str, Any] = {name: _number(cells, name) for name in ("var", "cost") if cells.get(name)}
+    limits = [_number(cells, name) for name, text in cells.items() if name.startswith("constraint_") and text]
     facts |= {"constraints": limits} if limits else {}
-    return number, {name: float(cells[name]) for name in values} if task.several else float(cells["value"]), facts
+    return number, {n: _number(cells, n) for n in values} if task.several else _number(cells, "value"), facts
+
+
+def _number(cells: dict[str, str], name: str) -> float:
+    try:
+        return float(cells[name])
+    except ValueError:
+        raise ValueError(f"{name} is {cells[name]!r}, which is no number; write decimals with a point") from None
 
 
 def _check_setting(study: Study, trial: Trial, cells: dict[str, str]) -> None:
@@ -98,7 +125,7 @@ def _check_setting(study: Study, trial: Trial, cells: dict[str, str]) -> None:
         if text is None or text == str(wanted).strip():
             continue
         try:
-            if float(text) == float(wanted):
+            if any(float(text) == float(f"{float(wanted):.{digits}g}") for digits in range(SURE_DIGITS, 18)):
                 continue
         except (TypeError, ValueError):
             pass

@@ -217,7 +217,9 @@ class Space:
         missing = [n for n in self.names if n not in params]
         unknown = [n for n in params if n not in self.parameters]
         if missing or unknown:
-            raise ValueError(f"params do not fit the space: missing {missing}, unknown {unknown}")
+            lacks = f"{', '.join(missing)} missing" if missing else ""
+            more = f"no parameter {', '.join(map(repr, unknown))}" if unknown else ""
+            raise ValueError(f"params do not fit the space: {', '.join(filter(None, (lacks, more)))}")
         u: list[float] = []
         for name, parameter in self._ordered:
             try:

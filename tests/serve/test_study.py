@@ -100,7 +100,11 @@ def test_sheets_of_several_objectives_with_limits_and_costs() -> None:
 
 @pytest.mark.parametrize(
     ("column", "text", "words"),
-    [("act", "other", "act is 'other' and was"), ("number", "77", "there is no trial 77"), ("value", "x", "could not")],
+    [
+        ("act", "other", "act is 'other' and was"),
+        ("number", "77", "there is no trial 77"),
+        ("value", "1,5", "value is '1,5', which is no number"),
+    ],
 )
 def test_a_wrong_row_tells_nothing_at_all(column: str, text: str, words: str) -> None:
     rows = list(csv.DictReader(call("ask", "lab.npz", *SPACE, "--seed", "1", "-n", "3", "--csv").splitlines()))
@@ -112,6 +116,32 @@ def test_a_wrong_row_tells_nothing_at_all(column: str, text: str, words: str) ->
     assert "sheet.csv, line 4" in said
     assert words in said
     assert [t.state for t in Optimizer.load("lab.npz").trials] == ["pending"] * 3
+
+
+def test_a_sheet_that_a_spreadsheet_saved_with_semicolons_and_fewer_digits() -> None:
+    parameters = ("--float", "lr:3e-5:0.7:log", "--float", "heat:-20:-10", "--choice", "act=a,b")
+    sheet = call("ask", "lab.npz", *parameters, "--seed", "1", "-n", "3", "--csv")
+    rows = list(csv.reader(sheet.splitlines()))
+    for i, row in enumerate(rows[1:]):
+        row[1], row[2] = f"{float(row[1]):.9g}".replace(".", ","), f"{float(row[2]):.6g}".replace(".", ",")
+        row[4:6] = [f"-1,{i}5", "2,5e-1"]
+    Path("sheet.csv").write_text("\ufeff" + "\r\n".join(";".join(row) for row in rows), encoding="utf-8")
+    call("tell", "lab.npz", "--csv", "sheet.csv")
+    trials = Optimizer.load("lab.npz").trials
+    assert [(t.value, t.var) for t in trials] == [(-1.05, 0.25), (-1.15, 0.25), (-1.25, 0.25)]
+
+
+def test_a_setting_that_was_changed_on_the_sheet_is_refused() -> None:
+    rows = list(csv.DictReader(call("ask", "lab.npz", *SPACE, "--seed", "1", "-n", "2", "--csv").splitlines()))
+    rows[1] |= {"lr": f"{float(rows[1]['lr']) * 1.001:.9g}", "value": "1"}
+    write(rows)
+    assert "lr is" in call("tell", "lab.npz", "--csv", "sheet.csv", code=2)
+
+
+def test_a_decimal_comma_between_commas_is_refused() -> None:
+    sheet = call("ask", "lab.npz", "--float", "x:1:9", "--seed", "1", "--csv")
+    Path("sheet.csv").write_text(sheet.replace(",,,", ",1,035,,"))
+    assert "more cells than columns" in call("tell", "lab.npz", "--csv", "sheet.csv", code=2)
 
 
 def write(rows: list[dict[str, str]]) -> None:
@@ -155,7 +185,7 @@ def test_replicates_edits_and_withdrawals() -> None:
         (("tell", "run.npz", "0"), "tell takes the number of a setting and its value"),
         (("tell", "run.npz", "0", "1", "--failed"), "tell takes the number"),
         (("tell", "run.npz", "9", "1"), "there is no trial 9"),
-        (("tell", "run.npz", "1", "3"), "trial 1 was told before, and something else (value 2.0)"),
+        (("tell", "run.npz", "1", "3"), "(value 2.0): --correct replaces it, --again adds a second value"),
         (("tell", "run.npz", "0", "3", "--again", "--correct"), "exclude each other"),
         (("tell", "run.npz", "--params", "no=1", "3"), "write NAME=VALUE with one of the parameters lr, value, act"),
         (("ask", "none.npz"), "there is no run none.npz"),
