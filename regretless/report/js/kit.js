@@ -27,7 +27,9 @@ const digitsAmong = (values) => {
   const [low, high] = [kept.reduce((a, b) => Math.min(a, b), Infinity), kept.reduce((a, b) => Math.max(a, b), -Infinity)];
   return digitsOf(Math.max(Math.abs(low), Math.abs(high)), (high - low) / 20);
 };
-const short = (text, most = 14) => text.length > most ? text.slice(0, most - 1) + "…" : text;
+// A long text without its middle: labels often begin alike.
+const short = (text, most = 14) => text.length <= most ? text
+  : text.slice(0, Math.ceil((most - 1) / 2)) + "…" + text.slice(text.length - Math.floor((most - 1) / 2));
 const isNumber = (v) => v !== null && Number.isFinite(v);
 
 // Tick positions with labels between two ends, about `count` of them; of whole numbers none between them.
