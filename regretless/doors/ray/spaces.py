@@ -79,7 +79,7 @@ Layout: TypeAlias = At | Constant | dict[Any, Any] | list[Any] | tuple[Any, ...]
 
 @dataclass
 class RaySpace:
-    """A space, how its values are read, and the configuration that they belong into."""
+    """A space, how its values are read, and the configuration that they belong to."""
 
     space: Space
     readers: dict[str, Reader]
