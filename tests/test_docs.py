@@ -52,6 +52,17 @@ def test_options_that_are_named_exist() -> None:
     ] == ["methods.md: GPUCB has no option kapa"]  # the page says that type checkers find this one
 
 
+def test_commands_that_tune_say_how_many_trials() -> None:
+    """Whoever copies a whole command from a page can run it."""
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    fences = [fence for page in pages for fence in re.findall(r"```\w*[^\n]*\n(.*?)```", page.read_text(), re.DOTALL)]
+    commands = [
+        line for fence in fences for line in fence.replace("\\\n", " ").splitlines() if "regretless tune" in line
+    ]
+    assert len(commands) > 8
+    assert [command for command in commands if "--trials" not in command] == []
+
+
 def test_pages_that_code_names_exist() -> None:
     """In docstrings, remarks and the pages beside the code: `docs/lab/outlook.md`."""
     folders = [ROOT / name for name in ("regretless", "bench", "experiments", "benchmarks", "tests")]
