@@ -140,7 +140,7 @@ class Certificate:
     def gap_sentence(self) -> str:
         """What is known of the best value, in one sentence."""
         if not self.certified:
-            return f"How much better the best setting is, is not certified because {self.reason}."
+            return f"How much is left to gain is not certified because {self.reason}."
         rests = f"assuming {', '.join(self.assumptions)}" if self.assumptions else ""
         one = "one"
         if self.feasible is not None:

@@ -42,7 +42,7 @@ FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.03
         (
             Certificate.none("it is too early", 0.1),
             "How much of the search space is better is not certified because no probes were drawn.",
-            "How much better the best setting is, is not certified because it is too early.",
+            "How much is left to gain is not certified because it is too early.",
         ),
     ],
 )  # fmt: skip
