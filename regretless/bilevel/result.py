@@ -65,7 +65,7 @@ class BilevelResult:
         lowest = min((r for r in self.runs if math.isfinite(r.loss)), key=lambda r: r.loss, default=None)
         if lowest is not None and lowest.loss < self.value:
             lines += [f"  the method's return rule chose it; run {lowest.number} has {lowest.loss:.6g}"]
-        return "\n".join([*lines, f"  {self.certificate}"])
+        return "\n".join([*lines, *[f"  {self.certificate}"] * self.certificate.says_something])
 
     def plot_curves(self, path: str | Path | None = None) -> Figure:
         """Every run's learning curve, and the best loss against the total steps; also written to `path`."""
