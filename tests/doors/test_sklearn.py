@@ -126,6 +126,21 @@ def test_pipelines_and_nested_parameters() -> None:
     assert fitted.best_params_["svc__C"] == fitted.best_estimator_.named_steps["svc"].C
 
 
+def test_lists_of_labels_are_labels_to_the_optimizer_too() -> None:
+    space = {"C": stats.loguniform(1e-3, 1e3), "class_weight": ["balanced", None], "max_iter": [200, 150, 300]}
+    fitted = search(space=space, method="auto", n_trials=6).fit(X, Y)
+    assert [t.params for t in fitted.optimizer_.trials] == fitted.cv_results_["params"]
+    assert fitted.optimizer_.predict(fitted.best_params_).low <= fitted.optimizer_.predict(fitted.best_params_).high
+    assert fitted.recommended_params_ == fitted.optimizer_.recommend()
+
+
+def test_the_recommendation_is_in_the_values_of_the_estimator() -> None:
+    space = [{"solver": ["lbfgs"], "C": [0.01, 0.3, 2, 50]}, {"solver": ["saga"], "max_iter": [300, 400, 500]}]
+    fitted = search(space=space, n_trials=5).fit(X, Y)
+    assert fitted.recommended_params_ in fitted.cv_results_["params"]
+    LogisticRegression(**fitted.recommended_params_).fit(X, Y)
+
+
 def test_several_metrics_are_searched_by_the_one_refit_names() -> None:
     scoring = ["roc_auc", "accuracy"]
     fitted = search(scoring=scoring, refit="roc_auc").fit(X, Y)
@@ -173,7 +188,7 @@ def test_the_names_of_other_searches() -> None:
         cv=2,
     )
     space = bayes._search_space().space
-    assert list(space.parameters.values()) == [Float(1e-2, 1e3, log=True), Int(1, 8), Choice(range(2))]
+    assert list(space.parameters.values()) == [Float(1e-2, 1e3, log=True), Int(1, 8), Choice(["linear", "poly"])]
     assert len(bayes.fit(X, Y).cv_results_["params"]) == 2
 
 
@@ -352,20 +367,22 @@ def test_spaces_are_read_as_scikit_learn_means_them() -> None:
     [
         ([1e-3, 1e-1, 1e2], Int(0, 2)),
         (np.logspace(2, -3, 6), Int(0, 5)),
-        ([3, 1, 2], Choice(range(3))),
-        ([1, 2], Choice(range(2))),
+        ([3, 1, 2], Choice([3, 1, 2])),
+        ([1, 2], Choice([1, 2])),
         ([1, 1, 2], Choice(range(3))),
         ([False, True, True], Choice(range(3))),
-        ([None, 1, 2], Choice(range(3))),
-        ([1, 2, "auto"], Choice(range(3))),
-        ([1.0, 2.0, np.nan], Choice(range(3))),
+        ([None, 1, 2], Choice([None, 1, 2])),
+        ([1, 2, "auto"], Choice([1, 2, "auto"])),
+        ([1.0, 2.0, np.nan], Choice([1.0, 2.0, np.nan])),
+        ([(1, 2), [3], "a"], Choice(range(3))),
     ],
     ids=str,
 )
 def test_numbers_in_order_are_a_scale(values: Any, parameter: Any) -> None:
     searched = read_search_space({"p": values})
     assert searched.space.parameters["p"] == parameter
-    assert searched.setting({"p": 1})["p"] == values[1]
+    second = searched.space.decode([0.5 if len(values) == 3 else 0.75 if len(values) == 2 else 0.25])["p"]
+    assert searched.setting({"p": second})["p"] == values[1]
 
 
 @pytest.mark.parametrize("space", [{}, [("C", [1])], {"C": 3.0}, {"C": "abc"}, {"C": []}])

@@ -78,8 +78,9 @@ class RegretlessSearchCV(BaseSearchCV):
             never on `n_jobs`.
         random_state: makes the search repeatable.
 
-    After `fit`, `optimizer_` is the `Optimizer` with its model, and `certificate_` says how much better the best
-    setting may be.
+    After `fit`, `optimizer_` is the `Optimizer` with its model, `recommended_params_` the setting that the model
+    recommends under the noise of the folds, and `certificate_` says how much better the best setting may be. In the
+    settings of `optimizer_`, numbers of an ordered list and estimators stand as their position in it.
     """
 
     def __init__(
@@ -191,6 +192,8 @@ class RegretlessSearchCV(BaseSearchCV):
         self.certificate_ = optimizer.certificate
         if names:
             self.front_ = Front(optimizer)
+        else:
+            self.recommended_params_ = searched.setting(optimizer.recommend())
 
     def _format_results(
         self, candidate_params: list[Any], n_splits: int, out: list[Any], more_results: Any = None

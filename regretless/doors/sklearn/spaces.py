@@ -95,9 +95,11 @@ def _read(values: Any, pairs: bool) -> Read:
         return Read(found, _as_is, repr(found))
     values = getattr(values, "categories", values)  # scikit-optimize's Categorical
     if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
-        listed = list(values)  # searched by position: values may be unhashable, such as lists and estimators
+        listed = list(values)
+        if not _is_scale(listed) and _are_labels(listed):
+            return Read(Choice(listed), _as_is, fingerprint(listed))
         parameter = Int(0, len(listed) - 1) if _is_scale(listed) else Choice(range(len(listed)))
-        return Read(parameter, listed.__getitem__, fingerprint(listed))
+        return Read(parameter, listed.__getitem__, fingerprint(listed))  # searched by position
     raise ValueError(f"expected a scipy distribution, a list of values, Float, Int or Choice, got {values!r}")
 
 
@@ -128,6 +130,13 @@ def _is_scale(values: Sequence[Any]) -> bool:
         return False
     steps = np.diff(np.asarray(values, dtype=np.float64))
     return bool((steps > 0).all() or (steps < 0).all())
+
+
+def _are_labels(values: Sequence[Any]) -> bool:
+    """Whether values are different words, numbers, truth values and None; estimators, and what cannot be hashed, are
+    not."""
+    plain = all(value is None or type(value) in (bool, int, float, str) for value in values)
+    return plain and len({(type(value), value) for value in values}) == len(values) > 0
 
 
 def _from_distribution(distribution: Any) -> Read:
