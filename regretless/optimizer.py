@@ -164,7 +164,7 @@ class Optimizer:
             raise AttributeError(f"Optimizer has no attribute {name!r}{hint}")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_writing")}
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_writing", "_saving")}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
@@ -176,6 +176,8 @@ class Optimizer:
         self._writing = threading.RLock()
         """Held while the book changes; taken after the other one, never before it. So values may come in while a
         proposal is being computed, which does not see them."""
+        self._saving = threading.RLock()
+        """Held while a file is written; taken before the other two."""
         _optimizers.add(self)
 
     # -- ask and tell
@@ -460,13 +462,17 @@ class Optimizer:
                 content = pack(self._state())
             path.write(content)
             return
-        with self._writing:
-            file = self._file_at(path)
-            if file is path and file.can_grow(self.book):
-                file.grow(self.book, self.task, self._method)
+        with self._saving:
+            with self._writing:
+                file = self._file_at(path)
+                grow = None
+                if file is path and file.can_grow(self.book):
+                    grow = file.growth(self.book, self.task, self._method)
+            if grow is not None:  # while the disk writes, proposals are made and values come in
+                grow()
                 return
-        with self._lock, self._writing:  # an older state must not be renamed over a newer one
-            file.write(self._state(), self.book)
+            with self._lock, self._writing:  # an older state must not be renamed over a newer one
+                file.write(self._state(), self.book)
 
     def _file_at(self, path: str | Path | Checkpoint) -> Checkpoint:
         """The file at a path; the `Checkpoint` of the run where it is that one, which then knows who wrote it last."""

@@ -15,6 +15,7 @@ import pytest
 
 import regretless as rg
 from regretless.basics.statefile import read_state, write_state
+from regretless.files.checkpoint import Checkpoint
 from regretless.optimizer import Optimizer
 from regretless.space import Space
 
@@ -291,8 +292,8 @@ def test_an_optimizer_goes_on_in_another_process(method: str, tmp_path: Path) ->
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("lock", ["_lock", "_writing"])
-def test_a_child_forked_while_another_thread_asks_or_tells_can_ask(lock: str) -> None:
+@pytest.mark.parametrize("lock", ["_lock", "_writing", "_saving"])
+def test_a_child_forked_while_another_thread_asks_or_tells_can_ask(lock: str, tmp_path: Path) -> None:
     opt = Optimizer(SPACE, method="gp-ei", seed=0)
     run(opt, 12)
     inside, leave = threading.Event(), threading.Event()
@@ -309,8 +310,39 @@ def test_a_child_forked_while_another_thread_asks_or_tells_can_ask(lock: str) ->
     if child == 0:
         signal.alarm(20)
         opt.tell(opt.ask(), 1.0)
+        opt.save(tmp_path / "run")
         os._exit(7)
     leave.set()
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     run(opt, 1)
+
+
+def test_a_slow_disk_holds_up_neither_asks_nor_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opt, file = Optimizer(SPACE, method="random", seed=0), Checkpoint(tmp_path / "run")
+    opt.ask(3)
+    opt.save(file)
+    opt.tell(0, 1.5)
+    inside, leave, fsync = threading.Event(), threading.Event(), os.fsync
+
+    def slow(descriptor: int) -> None:
+        inside.set()
+        assert leave.wait(20)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    savers = [threading.Thread(target=opt.save, args=(file,)) for _ in range(2)]
+    savers[0].start()
+    assert inside.wait(20)
+    others = threading.Thread(target=lambda: (opt.tell(1, 2.5), opt.ask()))
+    others.start()
+    others.join(10)
+    assert [t.state for t in opt.trials] == ["done", "done", "pending", "pending"]
+    savers[1].start()  # the line of the second saver comes behind that of the first
+    leave.set()
+    for thread in savers:
+        thread.join()
+    read = Optimizer.load(tmp_path / "run").trials
+    assert [(t.unit.tobytes(), t.state, t.value) for t in read] == [
+        (t.unit.tobytes(), t.state, t.value) for t in opt.trials
+    ]

@@ -20,8 +20,11 @@ from regretless.space import Cube
 from regretless.space.parameters import Array
 
 LEAST = 32  # values from which the model is asked
-MODELLED = 200  # values of the model: an ask takes 5 ms (docs/lab/crowds.md)
+MODELLED = 200  # values of the model: a drawn ask takes some 12 ms, beside a crowd 4 (docs/lab/crowds.md)
 NARROWEST = 0.1  # draws are narrowed by factors that are log-uniform between this and 1 (docs/lab/crowds.md)
+CROWD, FEW_FEATURES = 256, 256
+"""Points under way beyond which a draw has so few random features: they take most of an ask's time, and a thousand
+workers ask a hundred times a second (docs/lab/crowds.md)."""
 EFFORT = Effort(raw=96, starts=1, rounds=8)
 """Work of an ask: more of it gains nothing (docs/lab/crowds.md)."""
 
@@ -39,7 +42,8 @@ class NarrowedDraws(Method):
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         gp, best = self._model(history)
         factor = float(np.exp(rng.uniform(np.log(NARROWEST), 0.0)))
-        drawn = kept_from_failures(narrowed(gp, gp.path(rng), factor), gp.X, history.failed)
+        path = gp.path(rng, FEW_FEATURES) if len(history.pending) > CROWD else gp.path(rng)
+        drawn = kept_from_failures(narrowed(path, factor), gp.X, history.failed)
         x = maximise(drawn, cube, rng, incumbents=cube.snap(best), effort=EFFORT)
         return away_from_known(x, history, cube, rng)
 
@@ -59,15 +63,15 @@ class NarrowedDraws(Method):
         return gp, best
 
 
-def narrowed(gp: GP, path: SamplePath, factor: float) -> Acquisition:
+def narrowed(path: SamplePath, factor: float) -> Acquisition:
     """A function drawn from a posterior, whose distance from the mean is multiplied by a factor."""
 
     def value_and_gradient(X: Array) -> tuple[Array, Array]:
-        (mean, slope), (value, gradient) = gp.mean_grad(X), path(X)
+        (mean, slope), (value, gradient) = path.mean_and_call(X)
         return mean + factor * (value - mean), slope + factor * (gradient - slope)
 
     def value(X: Array) -> Array:
-        mean = gp.mean_at(X)
-        return np.asarray(mean + factor * (path.values(X) - mean))
+        mean, values = path.mean_and_values(X)
+        return np.asarray(mean + factor * (values - mean))
 
     return Acquisition(value_and_gradient, value)

@@ -5,6 +5,7 @@ happen on the way; the latest change that has come and names a part says who lea
 in the words that users read (`why`). All of it is a function of a `Situation`, and so of the run and its history.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -167,7 +168,13 @@ class Row:
 
 def asks_alone(budget: int, asks: dict[int, float]) -> int:
     """How many asks the model has alone, on a line over the logarithm of the budget between those given."""
-    return round(float(np.interp(math.log(budget), [math.log(b) for b in asks], list(asks.values()))))
+    return _asks_alone(budget, tuple(asks.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _asks_alone(budget: int, asks: tuple[tuple[int, float], ...]) -> int:
+    budgets, counts = zip(*asks, strict=True)
+    return round(float(np.interp(math.log(budget), list(map(math.log, budgets)), counts)))
 
 
 def turn_when_long(s: Situation) -> int:

@@ -144,7 +144,8 @@ def file_lines(followed: Any, view: Any, once: bool) -> Any:
     while True:
         state = view.state()
         yield terminal_line(state)
-        if once or (state["planned"] and state["done"] + state["failed"] >= state["planned"]):
+        ended = state["done"] + state["failed"] + state["forgotten"]
+        if once or (state["planned"] and ended >= state["planned"]):
             return
         while not followed.news():
             time.sleep(0.5)

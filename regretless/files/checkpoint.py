@@ -13,7 +13,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -76,17 +76,24 @@ class Checkpoint:
             return False
         return at.size - at.whole <= max(at.whole, self.lines)
 
-    def grow(self, book: Book, task: Task, method: Method) -> None:
-        """Adds a line with what the file lacks of a book; a line that cannot be written whole leaves no trace."""
+    def growth(self, book: Book, task: Task, method: Method) -> Callable[[], None]:
+        """What adds a line with what the file lacks of a book as it is now, to be called before the next growth is
+        asked for; a line that cannot be written whole leaves no trace."""
         at = self._at
         assert at is not None, "can_grow comes first"
         change = change_since(at, book, task, method)
-        if change:
-            text = json.dumps(change, separators=(",", ":")).encode()
-            digest = chained(at.digest, text)
-            line = text + digest.encode() + b"\n"
+        if not change:
+            return lambda: None
+        text = json.dumps(change, separators=(",", ":")).encode()
+        digest = chained(at.digest, text)
+        line = text + digest.encode() + b"\n"
+        after = position(book, at.whole, at.size + len(line), digest)
+
+        def grow() -> None:
             append(self.path, at.size, line)
-            self._at = position(book, at.whole, at.size + len(line), digest)
+            self._at = after
+
+        return grow
 
     def is_own(self) -> bool:
         """Whether the file still ends as this process left it, or is gone; else another process writes to it too. A

@@ -214,7 +214,7 @@ class Result:
     def __str__(self) -> str:
         lines = [f"{self.message} ({self.nfev} evaluation{'s' if self.nfev != 1 else ''}, {self.optimizer.recipe})"]
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
-        failed = sum(t.state == "failed" for t in self.trials)
+        failed = sum(t.state == "failed" for t in self.trials) - len(self.optimizer.book.forgotten)
         failures = [f"  {failed} evaluation{'s' * (failed > 1)} failed"] if failed else []
         if self.optimizer.task.several:
             return "\n".join([*lines, f"  {self.value_words}", *failures, str(self.front), f"  {self.outlook}"])

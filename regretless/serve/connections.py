@@ -66,7 +66,7 @@ def options() -> dict[str, Any]:
     return {
         "http": Connection,
         "ws": "none",
-        "log_level": "warning",
+        "log_level": "error",  # strangers must not fill the log with what is no request
         "access_log": False,
         "server_header": False,
         "proxy_headers": False,  # an address is the one that calls, whatever a header says

@@ -39,6 +39,10 @@ class Folder:
         """The names of the studies, in order."""
         return [name for name in self.shelf.names() if NAME.fullmatch(name)]
 
+    def opened(self, name: str) -> Owner | None:
+        """The study of a name where it is in use already."""
+        return self._owners.get(name)
+
     def owner(self, name: str) -> Owner:
         """The study of a name; LookupError where there is none."""
         with self._lock:

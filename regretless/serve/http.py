@@ -23,6 +23,8 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, QueryParams
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -191,9 +193,11 @@ def app_of(folder: Folder, rules: Rules | None = None, *, version: str = "1") ->
     return app
 
 
-def _owner(name: str, request: Request) -> Owner:
+async def _owner(name: str, request: Request) -> Owner:
+    folder: Folder = request.app.state.folder
     try:
-        return request.app.state.folder.owner(name)  # type: ignore[no-any-return]
+        known = folder.opened(name)
+        return known if known is not None else await run_in_threadpool(folder.owner, name)  # it may read a long file
     except LookupError as error:
         raise HTTPException(404, str(error)) from None
 
@@ -384,25 +388,29 @@ class RequestGuard:
         self.app, self.rules = app, rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(Request(scope)) if scope["type"] == "http" else None
-        if scope["type"] == "http" and refusal is None and Request(scope).headers.get("content-length", "0") != "0":
-            try:
-                receive = await asyncio.wait_for(_arrived(receive), 30.0)  # a megabyte by the slowest line
-            except TimeoutError:
-                refusal = _refused(408, "the request did not arrive in time")
+        refusal = None
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            refusal = self._refusal(scope, headers)
+            if refusal is None and headers.get("content-length", "0") != "0":
+                try:
+                    async with asyncio.timeout(30.0):  # a megabyte by the slowest line
+                        receive = await _arrived(receive)
+                except TimeoutError:
+                    refusal = _refused(408, "the request did not arrive in time")
         await (self.app if refusal is None else refusal)(scope, receive, send)
 
-    def _refusal(self, request: Request) -> Response | None:
-        if not self.rules.in_time(request.client.host if request.client else ""):
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if not self.rules.in_time(scope["client"][0] if scope.get("client") else ""):
             return _refused(429, "too many requests; wait a second")
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        parts = request.url.path.split("/")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        parts = scope["path"].split("/")
         study = parts[2] if parts[1:2] == ["studies"] and len(parts) > 2 else ""
-        given = token if scheme.lower() == "bearer" else request.query_params.get("token", "")
+        given = token if scheme.lower() == "bearer" else QueryParams(scope["query_string"]).get("token", "")
         if not self.rules.allows(given, study):
             return _refused(401, "a token that opens this is needed: send the header Authorization: Bearer TOKEN")
-        length = request.headers.get("content-length", "0")
-        if "transfer-encoding" in request.headers or not length.isdecimal() or int(length) > MOST_BYTES:
+        length = headers.get("content-length", "0")
+        if "transfer-encoding" in headers or not length.isdecimal() or int(length) > MOST_BYTES:
             return _refused(413, f"a request has at most {MOST_BYTES} bytes, and says how many")
         return None
 

@@ -6,6 +6,7 @@ takes over at once and nothing has to be cleaned up.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -26,8 +27,11 @@ class Lease:
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:
             file = open(self.path, "a+b")  # noqa: SIM115
-            if _locked(file) and _same(file, self.path):
-                break
+            if _locked(file):
+                if _same(file, self.path):
+                    break
+                file.close()  # it was given back in this moment
+                continue
             owner = _owner(file)
             file.close()
             if deadline is not None and time.monotonic() >= deadline:
@@ -46,7 +50,10 @@ class Lease:
         self.close()
 
     def close(self) -> None:
-        """Gives the lock back."""
+        """Gives the lock back; its file goes, so that refused names leave nothing behind."""
+        with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed already
+            if _same(self._file, self.path):
+                self.path.unlink()
         self._file.close()
 
 

@@ -17,7 +17,7 @@ from regretless.optimizer import Optimizer
 from regretless.report import page
 from regretless.report.page import Chart, Section
 from regretless.run.result import Result
-from regretless.serve.words import outlook_json
+from regretless.serve.words import counts, outlook_json
 from regretless.trial import Trial, last_line
 
 MOST_RUNNING, MOST_ERRORS = 50, 10
@@ -45,7 +45,7 @@ class View:
         """The state in plain values, and as the parts of a page."""
         optimizer = self._optimizer()
         trials = list(optimizer.trials)
-        count = {state: sum(t.state == state for t in trials) for state in ("done", "failed", "pending")}
+        count = counts(optimizer)
         best = optimizer.best if count["done"] and not optimizer.task.several else None
         facts = {
             "name": self.name,
@@ -56,7 +56,7 @@ class View:
             "best": None if best is None else best.value,
             "several": optimizer.task.several,
             "params": {} if best is None else {name: page_text(x) for name, x in best.params.items()},
-            "left": self._left(count["done"] + count["failed"], optimizer.task.budget),
+            "left": self._left(count["done"] + count["failed"] + count["forgotten"], optimizer.task.budget),
             "outlook": self._said(optimizer, count["done"]),
         }
         return {**facts, "html": body(facts, optimizer, trials, self._under_way(), self._ahead)}
@@ -94,12 +94,12 @@ def body(
 ) -> str:
     """The parts of the page that change, of the components of the report."""
     drawn = [*_values(optimizer, trials), *ahead]
-    sections = [_now(facts), *drawn, *_running(optimizer, under_way), *_failures(trials)]
+    sections = [_now(facts), *drawn, *_running(optimizer, under_way), *_failures(trials, optimizer.book.forgotten)]
     return "".join(f"<section><h2>{html.escape(s.title)}</h2>{s.body}</section>" for s in sections)
 
 
 def _now(facts: Mapping[str, Any]) -> Section:
-    ended = facts["done"] + facts["failed"]
+    ended = facts["done"] + facts["failed"] + facts["forgotten"]
     of = f" of {facts['planned']}" if facts["planned"] else ""
     words = {
         "Trials": f"{ended}{of} ended, {facts['pending']} under way"
@@ -185,10 +185,10 @@ def _running(optimizer: Optimizer, under_way: Mapping[int, tuple[str, float | No
     return [page.table_section("Under way", ["trial", "who", "since", *heads], rows, note=note)]
 
 
-def _failures(trials: list[Trial]) -> list[Section]:
+def _failures(trials: list[Trial], forgotten: set[int]) -> list[Section]:
     found: dict[str, list[Trial]] = {}
     for trial in trials:
-        if trial.state == "failed":
+        if trial.state == "failed" and trial.number not in forgotten:
             found.setdefault(last_line(trial.error), []).append(trial)
     if not found:
         return []
@@ -275,7 +275,7 @@ class Followed:
 
 def terminal_line(state: Mapping[str, Any]) -> str:
     """The state in one line."""
-    ended = state["done"] + state["failed"]
+    ended = state["done"] + state["failed"] + state["forgotten"]
     of = f" of {state['planned']}" if state["planned"] else ""
     words = [f"{state['name']}: {ended}{of} ended", f"{state['pending']} under way"]
     words += [f"{state['failed']} failed"] if state["failed"] else []

@@ -137,7 +137,7 @@ class Owner:
     def _submit(self, work: Callable[[], Any], future: Future[Any], *, late: bool = False) -> None:
         with self._writer_wakes:
             if self._stopped:
-                future.set_exception(RuntimeError("the service is ending"))
+                future.set_exception(OSError("the study is closed"))
                 return
             self._requests.append((work, Future() if late else future))
             self._writer_wakes.notify()

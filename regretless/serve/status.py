@@ -11,7 +11,7 @@ from regretless.optimizer import Optimizer
 from regretless.outlook.forecast import Forecast, shown
 from regretless.outlook.stopping import USUAL_CHANCE, USUAL_TRIALS
 from regretless.run.result import Result
-from regretless.serve.words import number, plain
+from regretless.serve.words import counts, number, plain
 from regretless.trial import last_line
 
 
@@ -24,9 +24,10 @@ def status(optimizer: Optimizer, *, gain: float | None = None, trials: int = USU
     """
     result = Result.of(optimizer)
     ended = [t for t in optimizer.trials if t.state != "pending"]
-    count = {state: sum(t.state == state for t in optimizer.trials) for state in ("done", "failed", "pending")}
+    count = counts(optimizer)
     facts = {**count, "planned": optimizer.task.budget, "params": plain(result.params), "value": number(result.value)}
-    failures = f"The last failure said: {last_line(ended[-1].error)}." if ended and ended[-1].value is None else ""
+    failed = bool(ended) and ended[-1].value is None and ended[-1].number not in optimizer.book.forgotten
+    failures = f"The last failure said: {last_line(ended[-1].error)}." if failed else ""
     if optimizer.task.several or not count["done"]:
         reason = _until_planned(optimizer, len(ended))
         found: dict[str, Any] = {"go_on": _planned(optimizer, len(ended)), "reason": reason}

@@ -13,7 +13,7 @@ from regretless.trial import Trial, last_line
 def summary(result: Result) -> dict[str, Any]:
     """A result in plain values that JSON can hold."""
     optimizer = result.optimizer
-    states = [t.state for t in result.trials]
+    count = counts(optimizer)
     return {
         "params": plain(result.params),
         "value": number(result.value),
@@ -22,13 +22,19 @@ def summary(result: Result) -> dict[str, Any]:
         "method": str(optimizer.recipe),
         "seed": optimizer.seed,
         "evaluations": result.nfev,
-        "failed": states.count("failed"),
-        "pending": states.count("pending"),
+        **{state: count[state] for state in ("failed", "forgotten", "pending")},
         "message": result.message,
         "success": result.success,
         "words": list(result.said),
         "certificate": result.certificate.to_json(),
     }
+
+
+def counts(optimizer: Optimizer) -> dict[str, int]:
+    """How many trials have a value, failed, were given up by those who had them, and are under way."""
+    states, forgotten = [t.state for t in optimizer.trials], len(optimizer.book.forgotten)
+    failed = states.count("failed") - forgotten
+    return {"done": states.count("done"), "failed": failed, "forgotten": forgotten, "pending": states.count("pending")}
 
 
 def best_json(result: Result) -> dict[str, Any]:

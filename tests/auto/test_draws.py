@@ -13,7 +13,7 @@ import pytest
 from regretless.auto import table
 from regretless.auto.draws import narrowed
 from regretless.models.gp.surrogate import Surrogate
-from regretless.optimizer import Optimizer
+from regretless.optimizer import Optimizer, proposal
 from regretless.serve.verify import verify
 from regretless.space import Cube, Space
 from regretless.space.parameters import Choice, Float, Int
@@ -69,6 +69,18 @@ def test_rules_and_labels_are_kept_beside_failures() -> None:
     assert opt.best.value < 0.3  # type: ignore[operator]
 
 
+def test_beside_hundreds_of_points_an_ask_is_made_anew_from_its_history() -> None:
+    opt = Optimizer({"x": Float(1e-4, 30.0, log=True), "n": Int(3, 77), "z": Float(-3.5, 11.0)}, seed=3)
+    for trial in opt.ask(340)[:40]:
+        opt.tell(trial, math.log10(trial.params["x"]) ** 2 + trial.params["n"] / 50)
+    history = opt.history
+    points = [t.unit.tobytes() for t in (opt.ask(), opt.ask())]
+    for k in (1, 0):  # in another order, from caches that know nothing
+        fresh = Optimizer(opt.task, opt.recipe).method
+        before = history.with_pending([t.unit for t in opt.trials[340 : 340 + k]])
+        assert proposal(opt.task, fresh, before, 340 + k).tobytes() == points[k]
+
+
 def test_who_draws() -> None:
     many = table.Situation(5, 5, False, False, True, None, values=300, evaluations=1300, pending=1000)
     assert {table.proposer(table.replace(many, step=k)) for k in range(8)} == {table.DRAWS, table.EVOLUTION}
@@ -85,7 +97,7 @@ def test_a_narrowed_draw_is_the_draw_or_the_mean_at_the_ends() -> None:
     gp = Surrogate(Cube.box(4)).gp(rng.random((30, 4)), rng.standard_normal(30))
     path, X = gp.path(rng), rng.random((7, 4))
     for factor, (value, gradient) in ((1.0, path(X)), (0.0, gp.mean_grad(X))):
-        ours = narrowed(gp, path, factor)
+        ours = narrowed(path, factor)
         np.testing.assert_allclose(ours.value_and_gradient(X)[0], value, atol=1e-10)
         np.testing.assert_allclose(ours.value_and_gradient(X)[1], gradient, atol=1e-8)
         np.testing.assert_allclose(ours.value(X), value, atol=1e-10)

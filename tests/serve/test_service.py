@@ -196,7 +196,9 @@ def test_asks_and_tells_may_be_sent_again(web) -> None:
     for _ in range(2):
         assert web.post("/studies/m/forget", json={"number": 1}).status_code == 200
     assert web.post("/studies/m/tell", json={"number": 2, "error": "it broke"}).json()["state"] == "failed"
-    assert web.get("/studies/m/best").json()["value"] == 2.5
+    best = web.get("/studies/m/best").json()
+    assert (best["value"], best["failed"], best["forgotten"], best["pending"]) == (2.5, 1, 1, 0)
+    assert web.get("/studies/m/state").json()["html"].count("it broke") == 1
     begun(web)  # the same again is the same study
     other = web.post("/studies", json={"name": "m", "space": TABLES, "seed": 4})
     assert other.status_code == 409
@@ -295,6 +297,13 @@ def test_wrong_calls_get_a_sentence_and_change_nothing(web, tmp_path, path, body
     assert "Traceback" not in said.text
     assert web.get("/studies/m/export").content == before
     assert sorted(p.name for p in (tmp_path / "studies").iterdir() if not p.name.startswith(".")) == ["m.npz"]
+
+
+def test_refused_names_leave_no_files(web, tmp_path) -> None:
+    impossible = {"x": {"type": "float", "low": 0.5, "high": 1.5}, "where": ["x > 2"]}
+    for k in range(3):
+        assert web.post("/studies", json={"name": f"n{k}", "space": impossible}).status_code == 422
+    assert [path.name for path in (tmp_path / "studies").iterdir()] == [".lock"]
 
 
 def test_too_much_is_refused(tmp_path) -> None:

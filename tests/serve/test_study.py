@@ -4,6 +4,8 @@ import csv
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -255,3 +257,20 @@ def test_plain_values_describe_a_run_and_nothing_else() -> None:
             begin(space)
     with pytest.raises(ValueError, match="method"):
         begin({"x": {"type": "float", "low": 1, "high": 9}}, method="os:system")
+
+
+def test_a_lock_that_is_given_back_leaves_nothing_and_one_owner_at_a_time(tmp_path: Path) -> None:
+    owners: list[int] = []
+
+    def own(k: int) -> None:
+        for _ in range(40):
+            with Lease(tmp_path / "run", 20.0):
+                owners.append(k)
+                assert owners.count(k) == 1
+                time.sleep(0.0002)
+                assert owners == [k]
+                owners.clear()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(own, range(4)))
+    assert list(tmp_path.iterdir()) == []

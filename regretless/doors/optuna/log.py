@@ -16,7 +16,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from io import BytesIO
@@ -203,8 +203,9 @@ class _Rows(Checkpoint):
     def can_grow(self, book: Book) -> bool:
         return True
 
-    def grow(self, book: Book, task: Task, method: Method) -> None:
+    def growth(self, book: Book, task: Task, method: Method) -> Callable[[], None]:
         self._log.grow(book, task, method)
+        return lambda: None
 
 
 def read_study(study: Study) -> Optimizer:

@@ -256,7 +256,9 @@ class GP:
     def mean_grad(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and its gradient (q x d), O(n d) a point."""
         Z = self.factor.embed(X)
-        K, slope, t = self._cross_slope(Z)
+        return self._mean_grad_at(Z, *self._cross_slope(Z))
+
+    def _mean_grad_at(self, Z: Array, K: Array, slope: Array, t: Array | None) -> tuple[Array, Array]:
         weights = np.broadcast_to(self.alpha, (1, *K.shape))
         return self.mean + K @ self.alpha, self._weighted_gradient(Z, weights, slope, t)
 
@@ -296,9 +298,9 @@ class GP:
         out[:, kernel.lines] = G
         return out
 
-    def path(self, rng: np.random.Generator) -> SamplePath:
+    def path(self, rng: np.random.Generator, features: int = FEATURES) -> SamplePath:
         """A function drawn from the posterior."""
-        return SamplePath(self, rng)
+        return SamplePath(self, rng, features)
 
     def condition(self, X: Array) -> GP:
         """The posterior once the points X (p x d) have values: the mean stays, the variance shrinks."""
@@ -325,20 +327,20 @@ class SamplePath:
     """A function drawn from the posterior of a GP, with gradients: a prior draw in random Fourier features, corrected
     by the kernel so that it passes the values up to a draw of their noise (Wilson et al. 2020)."""
 
-    def __init__(self, gp: GP, rng: np.random.Generator) -> None:
+    def __init__(self, gp: GP, rng: np.random.Generator, features: int = FEATURES) -> None:
         factor, kernel, q = gp.factor, gp.factor.kernel, gp.hyper.quadratic
         m, e = len(kernel.lines), factor.Z.shape[1]
         self._many = e > MOST_ONEHOT
         """Whether there are too many labels to draw the frequencies of all: each is drawn when it is met."""
-        omega = rng.standard_normal((FEATURES, m if self._many else e))
-        self._spread = np.ones(FEATURES)
+        omega = rng.standard_normal((features, m if self._many else e))
+        self._spread = np.ones(features)
         if kernel.kind == "matern52":  # the spectral density is a multivariate t with 2 nu = 5 degrees of freedom
-            self._spread = np.sqrt(rng.chisquare(5.0, FEATURES) / 5.0)
+            self._spread = np.sqrt(rng.chisquare(5.0, features) / 5.0)
         self._scales = np.broadcast_to(factor.inverse_scales, e)
         omega /= self._spread[:, None]
         omega *= self._scales[: omega.shape[1]]
         self._key, self._labels = int(rng.integers(2**62)) if self._many else 0, dict[int, Array]()
-        a, b = rng.standard_normal((2, FEATURES)) / math.sqrt(FEATURES)
+        a, b = rng.standard_normal((2, features)) / math.sqrt(features)
         # the trend (1 + u.u')^2 / 4 has the features 1/2, u_i / sqrt2, u_i u_j / 2 (both orders): with the weights
         # below it is c + h.u + u'Mu
         c, h, M = 0.0, np.zeros(m), np.zeros((m, m))
@@ -354,35 +356,56 @@ class SamplePath:
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Values (q) and gradients (q x d) at X (q x d)."""
+        Z = self._gp.factor.embed(X)
+        return self._at(Z, *self._gp._cross_slope(Z))
+
+    def values(self, X: Array) -> Array:
+        """Values alone (q), to the last bit those of a call."""
+        return self.mean_and_values(X)[1]
+
+    def mean_and_values(self, X: Array) -> tuple[Array, Array]:
+        """The posterior's mean and the values, q each, to the last bit those of `mean_at` and of a call; both need the
+        same kernel."""
+        gp, factor, q = self._gp, self._gp.factor, self._gp.hyper.quadratic
+        Z = factor.embed(X)
+        K = factor.kernel.base(squared_distances(Z * factor.inverse_scales, factor.W, factor.norms))
+        of_mean = K
+        if q:  # the two round the trend differently
+            t = factor.kernel.trend(Z, factor.Z)
+            of_mean = K + t * t * (q / 4.0)
+            K += q / 4.0 * t * t
+        return of_mean @ gp.alpha + gp.mean, gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights
+
+    def mean_and_call(self, X: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """The posterior's mean (q) and its gradient (q x d), and the values and gradients of a call."""
         gp, Z = self._gp, self._gp.factor.embed(X)
+        K, slope, t = gp._cross_slope(Z)
+        return gp._mean_grad_at(Z, K, slope, t), self._at(Z, K, slope, t)
+
+    def _at(self, Z: Array, K: Array, slope: Array, t: Array | None) -> tuple[Array, Array]:
+        """Values and gradients, from the kernel and its slope at embedded points Z."""
+        gp = self._gp
         values, cos, sin, UM = self._prior(Z)
         gradients = (cos * self._b - sin * self._a) @ self._omega[:, : len(gp.factor.kernel.lines)]
         if UM is not None:
             gradients = gradients + 2.0 * self._h + 4.0 * UM
-        K, slope, t = gp._cross_slope(Z)
         update = gp._weighted_gradient(Z, np.broadcast_to(self._weights, (1, *K.shape)), slope, t)
         return gp.mean + self._sd * values + K @ self._weights, self._sd * gp._to_coordinates(gradients) + update
 
-    def values(self, X: Array) -> Array:
-        """Values alone (q), to the last bit those of a call."""
-        gp, Z = self._gp, self._gp.factor.embed(X)
-        K, _, _ = gp._cross_slope(Z)
-        return np.asarray(gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights)
-
     def frequencies(self) -> Array:
-        """omega, those of every label included, FEATURES x e."""
+        """omega, those of every label included, features x e."""
         drawn = self._omega.shape[1]
         return np.column_stack([self._omega, *(self._of_label(at) for at in range(drawn, len(self._scales)))])
 
     def _of_label(self, at: int) -> Array:
-        """The frequencies of an embedded coordinate that is one among many labels, FEATURES."""
+        """The frequencies of an embedded coordinate that is one among many labels."""
         if at not in self._labels:
             rng = np.random.Generator(np.random.Philox(key=[self._key, at]))
-            self._labels[at] = rng.standard_normal(FEATURES) / self._spread * self._scales[at]
+            self._labels[at] = rng.standard_normal(len(self._spread)) / self._spread * self._scales[at]
         return self._labels[at]
 
     def _phase(self, Z: Array) -> Array:
-        """Z omega', q x FEATURES; of one among many labels the one column is looked up, which saves the products with
+        """Z omega', q x features; of one among many labels the one column is looked up, which saves the products with
         zeros."""
         if not self._many:
             return np.asarray(Z @ self._omega.T)
@@ -395,7 +418,7 @@ class SamplePath:
         return np.asarray(phase)
 
     def _prior(self, Z: Array) -> tuple[Array, Array, Array, Array | None]:
-        """The prior draw (q), its features' cosines and sines (q x FEATURES each), and U M of a trend (q x m)."""
+        """The prior draw (q), its features' cosines and sines (q x features each), and U M of a trend (q x m)."""
         phase = self._phase(Z)
         cos, sin = np.cos(phase), np.sin(phase)
         values = cos @ self._a + sin @ self._b

@@ -116,6 +116,10 @@ def test_gradients_are_finite_differences(kind, labels, quadratic):
                 )
     np.testing.assert_allclose(gp.mean_var_grad(Q)[:2], gp.mean_var(Q), atol=1e-12)
     np.testing.assert_array_equal(path.values(Q), path(Q)[0])
+    np.testing.assert_array_equal(path.mean_and_values(Q), (gp.mean_at(Q), path(Q)[0]))
+    for ours, alone in zip(path.mean_and_call(Q), (gp.mean_grad(Q), path(Q)), strict=True):
+        np.testing.assert_array_equal(ours[0], alone[0])
+        np.testing.assert_array_equal(ours[1], alone[1])
 
 
 @pytest.mark.parametrize("turned", [False, True])
