@@ -47,6 +47,7 @@ class View:
         trials = list(optimizer.trials)
         count = counts(optimizer)
         best = optimizer.best if count["done"] and not optimizer.task.several else None
+        stopped = "" if count["pending"] else (optimizer.book.record.rule or {}).get("reason") or ""
         facts = {
             "name": self.name,
             "direction": optimizer.direction,
@@ -56,7 +57,8 @@ class View:
             "best": None if best is None else best.value,
             "several": optimizer.task.several,
             "params": {} if best is None else {name: page_text(x) for name, x in best.params.items()},
-            "left": self._left(count["done"] + count["failed"] + count["forgotten"], optimizer.task.budget),
+            "left": 0.0 if stopped else self._left(sum(count.values()) - count["pending"], optimizer.task.budget),
+            "stopped": stopped,
             "outlook": self._said(optimizer, count["done"]),
         }
         return {**facts, "html": body(facts, optimizer, trials, self._under_way(), self._ahead)}
@@ -104,7 +106,8 @@ def _now(facts: Mapping[str, Any]) -> Section:
     words = {
         "Trials": f"{ended}{of} ended, {facts['pending']} under way"
         + f", {facts['failed']} failed" * (facts["failed"] > 0),
-        "Ends": "" if facts["left"] is None else "now" if facts["left"] <= 0 else f"in about {span(facts['left'])}",
+        "Ended because": facts["stopped"],
+        "Ends": "" if not facts["left"] else f"in about {span(facts['left'])}",
         "Best seen": "" if facts["several"] else "nothing yet" if facts["best"] is None else f"{facts['best']:.6g}",
         "Setting": ", ".join(f"{name} = {value}" for name, value in facts["params"].items()),
         "Outlook": facts["outlook"],
@@ -281,4 +284,5 @@ def terminal_line(state: Mapping[str, Any]) -> str:
     words += [f"{state['failed']} failed"] if state["failed"] else []
     words += [] if state["best"] is None else [f"best {state['best']:.6g}"]
     words += [f"ends in about {span(state['left'])}"] if state["left"] else []
+    words += [state["stopped"]] if state.get("stopped") else []
     return ", ".join(words)

@@ -23,7 +23,7 @@ from service import Service, free_port
 
 import regretless as rg
 from regretless.client import RemoteStudy
-from regretless.serve.live import View
+from regretless.serve.live import View, terminal_line
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 TABLES = {
@@ -84,6 +84,17 @@ def test_of_several_objectives_each_is_drawn_and_the_front_is_forecast() -> None
     values, best = (series["y"][1]["mid"] for series in chart["series"])
     assert np.allclose(values, np.negative(speeds), rtol=1e-4)
     assert np.allclose(best, np.maximum.accumulate(np.negative(speeds)), rtol=1e-4)
+
+
+def test_a_run_that_a_rule_has_ended_says_so(tmp_path: Path) -> None:
+    rule, path = rg.StopWhen(no_improvement=2), tmp_path / "run.npz"
+    result = rg.minimize(lambda x: 5.0, {"x": rg.Float(-3, 9)}, trials=30, seed=1, stop=rule, checkpoint=path)
+    ended = rg.Optimizer.load(path)
+    state = View(lambda: ended, "run").state()
+    assert terminal_line(state).endswith(f"0 under way, best 5, {result.message}")
+    assert result.message in state["html"]
+    ended.ask()  # somebody goes on
+    assert result.message not in View(lambda: ended, "run").state()["html"]
 
 
 @needs_browser
