@@ -260,15 +260,16 @@ class Optimizer:
         with self._writing:
             trial, task = self._pending_trial(trial), self.task
             trial.settle()
+            seconds = None if seconds is None else checked_amount("seconds", seconds)
             if failed:
-                told = replace(trial, state="failed", error=error, cost=checked_cost(None, cost, seconds))
+                paid = checked_cost(None, cost, seconds)
+                told = replace(trial, state="failed", error=error, cost=paid, seconds=seconds)
             else:
                 if task.several:
                     values, variances = checked_values(value, var, task.objectives)
                 else:
                     values, variances = (checked_value(value),), (checked_variance(var),)
                 limits = checked_constraints(constraints, task.n_constraints, task.constraint_names)
-                seconds = None if seconds is None else checked_amount("seconds", seconds)
                 facts: dict[str, Any] = {"cost": checked_cost(task.cost, cost, seconds), "seconds": seconds}
                 if all(map(math.isfinite, values)):
                     facts |= {"state": "done", "value": values[0], "var": variances[0], "constraints": limits}

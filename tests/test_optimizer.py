@@ -346,3 +346,15 @@ def test_a_slow_disk_holds_up_neither_asks_nor_tells(tmp_path: Path, monkeypatch
     assert [(t.unit.tobytes(), t.state, t.value) for t in read] == [
         (t.unit.tobytes(), t.state, t.value) for t in opt.trials
     ]
+
+
+def test_a_failed_trial_keeps_how_long_it_took(tmp_path) -> None:
+    opt = Optimizer({"x": rg.Float(-5, 10)}, method="sobol", seed=0)
+    opt.tell(opt.ask(), failed=True, seconds=2.5)
+    opt.tell(opt.ask(), math.nan, seconds=3.5)
+    opt.tell(opt.ask(), failed=True)
+    opt.save(tmp_path / "run")
+    for known in (opt, Optimizer.load(tmp_path / "run")):
+        assert [(t.state, t.seconds) for t in known.trials] == [("failed", 2.5), ("failed", 3.5), ("failed", None)]
+    with pytest.raises(ValueError, match="seconds must be a finite number of at least 0, got -1"):
+        opt.tell(opt.ask(), failed=True, seconds=-1)

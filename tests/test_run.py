@@ -95,6 +95,7 @@ def test_a_failing_objective_is_recorded_and_the_run_goes_on() -> None:
     assert failed
     assert result.nfev == 12
     assert all('raise ZeroDivisionError("too many")' in t.error for t in failed)
+    assert all(t.seconds is not None for t in result.trials)
     with pytest.raises(ZeroDivisionError):
         quiet(sometimes, catch=KeyError)
 

@@ -55,7 +55,7 @@ def knowledge_step(gp: GP, history: History, cube: Cube, rng: np.random.Generato
     best = best_by_mean(gp, history.X, INCUMBENTS)
     D = candidates(cube, rng, best, DRAWN)
     gain_at = knowledge_gradient(gp, np.concatenate([best_by_mean(gp, D, len(D) // 2), best]))
-    X, x = candidates(cube, rng, best, DRAWN), best[0]
+    X = candidates(cube, rng, best, DRAWN)
     # 3: rounds of points to evaluate; chosen for the time
     for _ in range(3):
         gain = gain_at(X)

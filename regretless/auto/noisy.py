@@ -32,9 +32,8 @@ def noisy_step(ask: Ask, *, again: bool) -> Array:
     if late and not ask.pending:
         second = to_repeat(ask.history) if noise_is_guessed(ask.history) else None
         return bound_step(ask, 0.0) if second is None else second
-    weighed = (
-        ask.history.n_side_values > 0 or ask.cube.belief is not None
-    )  # the knowledge gradient knows the objective alone
+    # constraints, costs and a prior weigh what is proposed; the knowledge gradient knows the objective alone
+    weighed = ask.history.n_side_values > 0 or ask.cube.belief is not None
     if not (late or ask.pending or weighed) and ask.rng.step % DRAWN_EVERY:
         x = knowledge_step(ask.gp, ask.history, ask.cube, ask.rng)
         if x is not None:

@@ -120,9 +120,9 @@ def _evaluate_once(fun: Objective, argument: Any, catch: Catch, objectives: tupl
     try:
         out = fun(**argument) if isinstance(argument, Mapping) else fun(argument)
     except EvaluationError as error:
-        return Outcome(None, error=str(error))
+        return Outcome(None, error=str(error), seconds=time.perf_counter() - started)
     except catch:
-        return Outcome(None, error=traceback.format_exc())
+        return Outcome(None, error=traceback.format_exc(), seconds=time.perf_counter() - started)
     seconds = time.perf_counter() - started
     try:
         outcome = outcomes_of(out, argument, objectives) if objectives else outcome_of(out, argument)
@@ -130,7 +130,7 @@ def _evaluate_once(fun: Objective, argument: Any, catch: Catch, objectives: tupl
     except ValueError as error:
         if not lenient:
             raise
-        return Outcome(None, error=f"ValueError: {error}")
+        return Outcome(None, error=f"ValueError: {error}", seconds=seconds)
 
 
 def outcome_of(out: Any, argument: Any) -> Outcome:

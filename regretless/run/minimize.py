@@ -392,7 +392,7 @@ class _Run:
     def _take(self, trial: Trial, outcome: Outcome) -> str:
         """Tells a finished trial; returns the reason to stop, if there is one now."""
         if outcome.value is None:
-            self.optimizer.tell(trial, failed=True, error=outcome.error, cost=outcome.cost)
+            self.optimizer.tell(trial, failed=True, error=outcome.error, cost=outcome.cost, seconds=outcome.seconds)
             if not self.last_error:
                 words = f"trial {trial.number} failed: {last_line(outcome.error)}"
                 warnings.warn(words, RuntimeWarning, stacklevel=6)  # the line that called `minimize`

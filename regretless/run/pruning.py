@@ -73,19 +73,20 @@ class FrontPruner:
 
     def stops(self, trial: Trial, step: int, values: Mapping[str, float] | Sequence[float]) -> bool:
         """Takes in the values of a running trial after a step, and says whether it should end here. Values that are no
-        numbers stop nothing."""
+        numbers stop nothing, and no line goes through them."""
         task = self.optimizer.task
         told, _ = checked_values(values, None, task.objectives)
-        self._reports.setdefault(trial.number, {})[step] = np.array(told) * task.signs
-        if step < self.warmup or not all(map(math.isfinite, told)):
+        if not all(map(math.isfinite, told)):
             return False
-        if self.reaches(trial) >= self.chance:
+        self._reports.setdefault(trial.number, {})[step] = np.array(told) * task.signs
+        if step < self.warmup or self.reaches(trial) >= self.chance:
             return False
         self._stopped.add(trial.number)
         return True
 
     def reaches(self, trial: Trial) -> float:
-        """The probability that a running trial ends on the front; 1 while too few trials have ended."""
+        """The probability that a running trial ends on the front; 1 while it has no report, or too few trials have
+        ended."""
         lines = self._lines(trial)
         if lines is None:
             return 1.0
@@ -102,13 +103,17 @@ class FrontPruner:
         """The values that a running trial probably ends with, to be told when it is stopped; its last report while too
         few trials have ended."""
         lines, task = self._lines(trial), self.optimizer.task
-        last = self._reports[trial.number]
+        last = self._reports.get(trial.number)
+        if last is None:
+            raise ValueError(f"trial {trial.number} has reported no values that are numbers")
         means = last[max(last)] if lines is None else np.array([line.mean for line in lines])
         return dict(zip(task.objectives, (means * task.signs).tolist(), strict=True))
 
     def _lines(self, trial: Trial) -> list[CurveFit] | None:
         """Where each objective of a trial probably ends, by the trials that ended by themselves."""
-        own = self._reports[trial.number]
+        own = self._reports.get(trial.number)
+        if own is None:
+            return None
         step = max(own)
         seen, ended = [], []
         for other in self.optimizer.trials:

@@ -66,12 +66,13 @@ def rivals(within: Any) -> Rivals:
         raise ValueError(
             "a run with several objectives has no best setting; result.front.contenders() says how sure a pick is"
         )
-    cheap: dict[bytes, list[Trial]] = {}
+    at_place: dict[bytes, list[Trial]] = {}
     for trial in run.trials:
         if trial.feasible:
-            cheap.setdefault(run.space.encode(trial.given).tobytes(), []).append(trial)
-    candidates = [_candidate(run, np.frombuffer(key), found) for key, found in cheap.items()]
-    timed = run.task.cost == "seconds" or all(trial.cost is None for trial in run.trials)
+            at_place.setdefault(run.space.encode(trial.given).tobytes(), []).append(trial)
+    told = any(trial.cost is not None for trial in run.trials)
+    candidates = [_candidate(run, np.frombuffer(key), found, told=told) for key, found in at_place.items()]
+    timed = run.task.cost == "seconds" or not told
     return rivals_of(_estimates(run), run.space.encode(run.recommend()), candidates, timed=timed)
 
 
@@ -124,11 +125,13 @@ def _setting(run: Optimizer, given: Any, name: str) -> tuple[str, Array]:
     return name, run.space.encode(given)
 
 
-def _candidate(run: Optimizer, unit: Array, trials: Sequence[Trial]) -> Candidate:
-    """An evaluated setting, with what its trials cost on average; where no costs were told, how long they took."""
-    took = _mean([t.seconds for t in trials])
+def _candidate(run: Optimizer, unit: Array, trials: Sequence[Trial], *, told: bool) -> Candidate:
+    """An evaluated setting, with what its trials cost on average or, where the run was told no costs, how long they
+    took."""
+    cost = _mean([t.cost if told else t.seconds for t in trials])
     # 0.1: shorter durations differ by themselves, and say nothing of a setting
-    cost = _mean([t.cost for t in trials]) or (took if took is not None and took >= 0.1 else None)
+    if not told and cost is not None and cost < 0.1:
+        cost = None
     numbers = tuple(run.book.record.number_of(t) for t in trials)
     return Candidate(unit, numbers, dict(trials[0].given), cost)
 

@@ -63,6 +63,7 @@ def _locked(file: IO[bytes]) -> bool:
         import fcntl
     except ImportError:  # Windows
         windows: Any = __import__("msvcrt")
+        file.seek(0)  # where it locks a byte: the file may hold the number of a process
         try:
             windows.locking(file.fileno(), windows.LK_NBLCK, 1)
         except OSError:

@@ -140,7 +140,8 @@ class Study:
                 return trial
             raise ValueError(f"trial {number} was told before, and something else ({_ending(trial)})")
         if value is None:
-            self.optimizer.tell(number, failed=True, error=facts.get("error") or "", cost=facts.get("cost"))
+            paid = {name: facts.get(name) for name in ("cost", "seconds")}
+            self.optimizer.tell(number, failed=True, error=facts.get("error") or "", **paid)
         else:
             facts.pop("error", None)
             self.optimizer.tell(number, value, **facts)

@@ -207,3 +207,14 @@ def test_studies_of_other_samplers_are_asked_too() -> None:
     values = [t.value for t in study.trials]
     assert rg.compare(3, 8, within=study).chance == float(values[8] < values[3])
     assert len(TABLE) == len(rg.compare(3, {"x": 0.0, "n": 4}, within=study).gain.quantiles)
+
+
+def test_told_costs_and_durations_are_never_compared() -> None:
+    """A setting of which no cost was told is not given its seconds for one."""
+    opt = rg.Optimizer({"n": rg.Int(5, 90)}, seed=0, noisy=False)
+    for n, cost in ((10, 4.0), (20, 1.5), (30, None)):
+        opt.tell(opt.adopt({"n": n}), 1.0, cost=cost, seconds=50.0)
+    rivals = rg.Result.of(opt).rivals
+    costs = {opt.recommend()["n"]: rivals.cost} | {rival.params["n"]: rival.cost for rival in rivals}
+    assert costs == {10: 4.0, 20: 1.5, 30: None}
+    assert not rivals.timed

@@ -96,3 +96,22 @@ def test_what_is_refused() -> None:
     assert not pruner.stops(trial, 0, {"accuracy": math.nan, "ms": 1.0})
     with pytest.raises(ValueError, match="2 objectives"):
         pruner.stops(trial, 1, (1.0,))
+
+
+def test_a_report_that_is_no_number_spoils_no_line() -> None:
+    opt = rg.Optimizer({"width": rg.Int(3, 90)}, "random", objectives=GOALS, seed=0)
+    pruner = FrontPruner(opt)
+    ended = [opt.adopt({"width": width}) for width in (10, 20, 30, 40, 50, 60)]
+    for trial in ended:
+        pruner.stops(trial, 0, {"accuracy": 0.0, "ms": trial.params["width"]})
+        pruner.stops(trial, 1, {"accuracy": 0.1 if trial.number else math.nan, "ms": trial.params["width"]})
+        pruner.stops(trial, 2, {"accuracy": 0.2, "ms": trial.params["width"]})
+    for trial in ended:
+        opt.tell(trial, {"accuracy": 0.3, "ms": trial.params["width"]})
+    slow, new = opt.adopt({"width": 70}), opt.adopt({"width": 80})
+    assert not pruner.stops(slow, 1, {"accuracy": math.nan, "ms": 70})
+    assert pruner.stops(slow, 1, {"accuracy": 0.1, "ms": 70})
+    assert pruner.expected(slow) == pytest.approx({"accuracy": 0.3, "ms": 70.0})
+    assert pruner.reaches(new) == 1.0
+    with pytest.raises(ValueError, match="trial 7 has reported no values"):
+        pruner.expected(new)

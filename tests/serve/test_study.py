@@ -2,11 +2,13 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -240,6 +242,32 @@ def test_a_file_has_one_owner_and_the_next_takes_over_when_it_dies(tmp_path) -> 
     with Study(FileLog("run.npz", seconds=5)):
         pass
     Lease("run.npz").close()
+
+
+def test_a_lock_of_windows_is_one_byte_of_the_file_whatever_it_holds(tmp_path, monkeypatch) -> None:
+    """A stand-in for Windows, where `locking` locks from the place at which a file is."""
+    held: list[tuple[int, int]] = []
+
+    def locking(descriptor: int, mode: int, count: int) -> None:
+        place = os.fstat(descriptor).st_ino, os.lseek(descriptor, 0, os.SEEK_CUR)
+        if place in held:
+            raise PermissionError
+        held.append(place)
+
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
+    with Lease(tmp_path / "run.npz"), pytest.raises(BlockingIOError, match=f"in use by process {os.getpid()}"):
+        Lease(tmp_path / "run.npz")
+
+
+def test_a_failure_that_is_told_keeps_what_it_cost_and_took() -> None:
+    fresh = Optimizer(OWN, "random", seed=0)
+    with Study("run.npz", fresh) as study:
+        (trial,) = study.ask(client="")
+        study.tell(trial.number, None, error="no", cost=2.0, seconds=7.0)
+        study.commit()
+    (trial,) = Optimizer.load("run.npz").trials
+    assert (trial.state, trial.error, trial.cost, trial.seconds) == ("failed", "no", 2.0, 7.0)
 
 
 def test_plain_values_describe_a_run_and_nothing_else() -> None:
