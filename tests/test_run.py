@@ -404,6 +404,16 @@ def test_what_an_optimizer_knows_is_a_result(tmp_path) -> None:
     assert rg.Result.of(opt).report(tmp_path / "lab.html").exists()
 
 
+def test_a_run_without_a_success_says_why_its_evaluations_failed() -> None:
+    def broken(a: float, n: int) -> float:
+        raise OSError(f"no disk for {n}")
+
+    said = str(rg.minimize(broken, SPACE, trials=3, seed=2, progress=False))
+    assert "\n  3 evaluations failed; the last one with: OSError: no disk for" in said
+    assert "nan" not in said
+    assert "certified" not in said
+
+
 def test_the_table_and_the_page(tmp_path) -> None:
     result = quiet(lambda a, n, c: cost(a, n) if n < 8 else math.nan, {**SPACE, "c": rg.Choice(["u<b>", "v"])})
     table = result.to_dataframe()

@@ -26,7 +26,7 @@ from regretless.optimizer import Optimizer, Trial
 from regretless.run.front import Front, Member, observed_values
 from regretless.space import SpaceLike
 from regretless.space.parameters import Array
-from regretless.trial import SO_FAR
+from regretless.trial import SO_FAR, last_line
 
 if TYPE_CHECKING:
     import pandas
@@ -216,6 +216,10 @@ class Result:
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
         failed = sum(t.state == "failed" for t in self.trials) - len(self.optimizer.book.forgotten)
         failures = [f"  {failed} evaluation{'s' * (failed > 1)} failed"] if failed else []
+        if not self.params:
+            error = next((last_line(t.error) for t in reversed(self.trials) if t.state == "failed" and t.error), "")
+            why = f"; the last one with: {error}" if error and error not in self.message else ""
+            return printable("\n".join([*lines, *[words + why for words in failures]]))
         if self.optimizer.task.several:
             return "\n".join([*lines, f"  {self.value_words}", *failures, str(self.front), f"  {self.outlook}"])
         said = [f"  {words}" for words in self.said]
