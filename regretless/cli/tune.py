@@ -176,6 +176,10 @@ def objective_of(
         if given:
             raise click.UsageError(f"--{given[0].replace('_', '-')} is for commands, and {target} is a function")
         return load_function(target)
+    absent = [name for name in space.names if f"{{{name}" not in target]
+    if len(absent) < len(space.names) and not (options["stdin"] or options["folders"]):
+        for name in absent:
+            click.echo(f"{{{name}}} is not in the command; the program can read REGRETLESS_{name}", err=True)
     return Program(
         target, space, shell=options["shell"], measure=options["measure"] or "last", stdin=options["stdin"],
         timeout=options["trial_timeout"], folders=options["folders"], copy=options["copy"], repeat=options["repeat"],

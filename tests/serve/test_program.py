@@ -269,6 +269,14 @@ def test_several_objectives_of_a_json_line_give_the_front_of_minimize(tmp_path, 
         failed(x=0.5)
 
 
+def test_a_parameter_that_a_command_leaves_out_is_named(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    space = ("--float", "x:-1:2", "--int", "n:3:9", "--trials", "2")
+    assert "{n} is not in the command; the program can read REGRETLESS_n" in call("tune", "echo {x}", *space).stderr
+    assert "not in the command" not in call("tune", "echo {x} && echo {n*}", *space).stderr
+    assert "not in the command" not in call("tune", "echo 1", *space).stderr  # it reads all of them some other way
+
+
 def test_noise_that_is_stated_is_believed(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = call("tune", "echo 1", "--float", "x:-1:2", "--trials", "2", "--noisy", "--checkpoint", "r.npz")
