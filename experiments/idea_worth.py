@@ -85,6 +85,68 @@ def three_directions(Z: Array) -> Array:
     return bowl - np.exp(np.cos(2 * np.pi * U).mean(1)) + 20 + math.e
 
 
+def stretched(Z: Array) -> Array:
+    return (Z**2 * 10 ** np.linspace(0, 2, Z.shape[1])).sum(1)
+
+
+def schwefel222(Z: Array) -> Array:
+    return np.abs(Z).sum(1) + np.minimum(np.abs(Z), 3).prod(1)
+
+
+def turned(Z: Array, key: int) -> Array:
+    return Z @ np.linalg.qr(np.random.default_rng(key).standard_normal((Z.shape[1],) * 2))[0]
+
+
+def ridge(Z: Array) -> Array:
+    U = turned(Z, 5)
+    return np.abs(U[:, 0]) * 10 + np.sqrt((U[:, 1:] ** 2).sum(1))
+
+
+def cigar(Z: Array) -> Array:
+    U = turned(Z, 6) ** 2
+    return U[:, 0] + 100 * U[:, 1:4].sum(1) + 10 * U[:, 4:].sum(1)
+
+
+def sparse(Z: Array) -> Array:
+    return 4 * Z[:, 0] ** 2 + 2 * np.abs(Z[:, 1]) + (1 - np.cos(3 * Z[:, 2])) + Z[:, 2] ** 2
+
+
+def schaffer(Z: Array) -> Array:
+    r = np.sqrt(Z[:, :-1] ** 2 + Z[:, 1:] ** 2)
+    return (np.sqrt(r) * (1 + np.sin(10 * r**0.2) ** 2)).mean(1) ** 2
+
+
+def peaks(Z: Array) -> Array:
+    rng = np.random.default_rng(11)
+    centres, heights = rng.uniform(-4, 4, (20, Z.shape[1])), np.r_[10, np.linspace(2, 8, 19)]
+    narrow = rng.uniform(0.02, 0.2, 20)
+    centres[0], narrow[0] = 0, 0.08
+    return 10 - (heights * np.exp(-narrow * ((Z[:, None, :] - centres) ** 2).sum(2))).max(1)
+
+
+def wavy(Z: Array) -> Array:
+    U = turned(Z, 7)
+    return (U**2 + 1.5 * (1 - np.cos(2 * U))).sum(1)
+
+
+def product(Z: Array) -> Array:
+    return 1 - np.exp(-0.15 * (Z**2).sum(1)) * np.cos(Z).prod(1)
+
+
+def bent_valley(Z: Array) -> Array:
+    U = turned(Z, 8)
+    return ((U[:, 1:] - 0.3 * U[:, :-1] ** 2) ** 2).sum(1) * 5 + (U**2).sum(1) * 0.3
+
+
+def quartic(Z: Array) -> Array:
+    return (np.arange(1, Z.shape[1] + 1) * Z**4).sum(1)
+
+
+def two_directions(Z: Array) -> Array:
+    U = Z @ np.linalg.qr(np.random.default_rng(9).standard_normal((Z.shape[1], 2)))[0]
+    return (U**2 + 2 * (1 - np.cos(2 * U))).sum(1)
+
+
 OWN: dict[str, tuple[Callable[[Array], Array], float]] = {
     "griewank": (griewank, 60.0),
     "alpine": (alpine, 10.0),
@@ -93,6 +155,18 @@ OWN: dict[str, tuple[Callable[[Array], Array], float]] = {
     "powers": (powers, 1.0),
     "turned-ellipsoid": (turned_ellipsoid, 5.0),
     "three-directions": (three_directions, 4.0),
+    "stretched": (stretched, 5.0),
+    "schwefel222": (schwefel222, 10.0),
+    "ridge": (ridge, 5.0),
+    "cigar": (cigar, 5.0),
+    "sparse": (sparse, 4.0),
+    "schaffer": (schaffer, 50.0),
+    "peaks": (peaks, 5.0),
+    "wavy": (wavy, 5.0),
+    "product": (product, 3.0),
+    "bent-valley": (bent_valley, 4.0),
+    "quartic": (quartic, 3.0),
+    "two-directions": (two_directions, 5.0),
 }
 """Functions with the minimum 0 at the origin, and the half-width of their boxes."""
 
@@ -253,7 +327,7 @@ REPORT = {
     "neural-bo, noisy": Study(
         TENS, 150,
         {"neural-bo": rg.NeuralBO, "random": CLASSICS["random"], "optuna-tpe": PEERS["optuna-tpe"]},
-        noise_share=0.1, seeds=3,
+        noise_share=0.1, seeds=5,
     ),
     "gp-threds": Study(
         PLANE, 1000,
@@ -268,7 +342,9 @@ DEV_HIGH = {
     **named(20, "levy"), **named(50, "ellipsoid"), **named(40, "rosenbrock"), "camelback-60": ("camelback", {"dim": 60})
 }  # fmt: skip
 DEV_NETS = {
-    **named(6, "levy", "rosenbrock"), **named(8, "styblinski-tang"), "camelback-in-8": ("camelback", {"dim": 8})
+    **named(7, "levy", "rosenbrock"), **named(8, "styblinski-tang", "stretched", "ridge", "cigar", "schaffer", "peaks"),
+    **named(8, "wavy", "product"), **named(9, "schwefel222", "bent-valley", "quartic"),
+    **named(12, "sparse", "two-directions"), "camelback-in-8": ("camelback", {"dim": 8}),
 }  # fmt: skip
 CHOOSE = {
     "ms-ucb": Study(
@@ -282,16 +358,17 @@ CHOOSE = {
         seeds=3, first_seed=100,
     ),
     "neural-bo": Study(
-        DEV_NETS, 120,
+        DEV_NETS, 130,
         {
-            "nu 0.3": rg.NeuralBO, **{f"nu {nu:g}": rg.NeuralBO(exploration=nu) for nu in (0.1, 1.0)},
-            "not trained": rg.NeuralBO(training=0), "not trained, nu 1": rg.NeuralBO(training=0, exploration=1.0),
-            "800 steps": rg.NeuralBO(training=800), "50 steps": rg.NeuralBO(training=50),
-            "width 256": rg.NeuralBO(width=256), "depth 3": rg.NeuralBO(depth=3),
-            "tanh": rg.NeuralBO(activation="tanh"),
-            "300 candidates": rg.NeuralBO(n_candidates=300), "tangent-region": TANGENT, "gp-ts": rg.GPTS,
+            "nu 0.3": rg.NeuralBO, **{f"nu {nu:g}": rg.NeuralBO(exploration=nu) for nu in (0.1, 0.2, 0.5)},
+            "not trained": rg.NeuralBO(training=0), "50 steps": rg.NeuralBO(training=50),
+            "128 units": rg.NeuralBO(width=128), "depth 3": rg.NeuralBO(depth=3),
+            "tanh": rg.NeuralBO(activation="tanh"), "softplus": rg.NeuralBO(activation="softplus"),
+            "ReLU, 500 units, nu 0.1": rg.NeuralBO(activation="relu", width=500, exploration=0.1),
+            "500 candidates": rg.NeuralBO(n_candidates=500), "random": CLASSICS["random"], "tpe": PEERS["optuna-tpe"],
+            "tangent-region": TANGENT, "gp-ei": rg.GPEI, "gp-ts": rg.GPTS,
         },
-        noise_share=NET_NOISE, seeds=3, first_seed=100,
+        noise_share=0.1, seeds=3, first_seed=100,
     ),
 }  # fmt: skip
 

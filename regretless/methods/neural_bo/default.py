@@ -21,8 +21,9 @@ Deviations (measured in docs/lab/neural-bo.md)
        the trained net and what ridge regression on its gradients adds to it, so that values known since the last
        training count too (`trained.py`). Gradients are those at the trained weights.
     3. h(x; theta) - h(x; theta0) is the model (h = 0 at the start). The net has biases, because a bias-free net is 0
-       with certainty at the origin. Units are sines, because the gradient features of ReLU jump. The input scale, the
-       noise level and the warp of the values are chosen by evidence.
+       with certainty at the origin. Units are sines, because the gradient features of ReLU jump. The input scale and
+       the noise level are chosen by evidence. The net reads two numbers per coordinate, Legendre's polynomials of
+       degree 1 and 2, because most functions have a bowl in them; values are standardised.
     4. A draw is one coherent function, because the maximum of independent draws is inflated; it is maximised over
        points of the whole cube and around the best points, near and far, where the paper leaves the search open.
 """
@@ -53,7 +54,7 @@ from regretless.space.parameters import Array
 if TYPE_CHECKING:
     import torch
 
-WIDTH = 128  # a quarter of the paper's (Sec. 7) keeps training within the time of an ask (docs/lab/neural-bo.md)
+WIDTH = 64  # an eighth of the paper's (Sec. 7) saves a third of an ask and loses nothing (docs/lab/neural-bo.md)
 NU = 0.3  # measured in docs/lab/neural-bo.md
 CENTRES = 4  # points with the best means around which the other candidates lie; our choice
 LENGTHS = (2.0**-7, 1.0)  # side lengths of the boxes they lie in, log-uniform; from TuRBO's least on
@@ -104,7 +105,7 @@ class NeuralBO(TangentMethod):
         in_range("[0, inf) or None", training=training)
         super().__init__(
             cube, seed=seed, budget=budget, candidates=candidates, encode=encode, raw=network is not None,
-            n_candidates=n_candidates,
+            n_candidates=n_candidates, squares=network is None,
         )  # fmt: skip
         self.exploration, self._noisy = exploration, stated_noise(noise_sd)
         domain, rng = self._domain, self._net_rng

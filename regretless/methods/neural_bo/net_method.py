@@ -41,6 +41,7 @@ class TangentMethod(DesignedMethod):
         encode: Encode | None,
         raw: bool,
         n_candidates: int,
+        squares: bool = False,
     ) -> None:
         initial = None if candidates is None else POOL_DESIGN
         super().__init__(cube, seed=seed, budget=budget, initial=initial, centre=False)
@@ -49,7 +50,7 @@ class TangentMethod(DesignedMethod):
         self._net_rng = self._fixed_generator()  # theta0 is drawn once for the run
         # 256: points over which inputs and the kernel's diagonal are normalised: averages are good to a few percent
         probe = self.cube.snap(sobol_points(256, self.dim, self._net_rng))
-        self.inputs = Inputs(self.cube, probe, pool=candidates, encode=encode, raw=raw)
+        self.inputs = Inputs(self.cube, probe, pool=candidates, encode=encode, raw=raw, squares=squares)
         self._domain = self.inputs(probe)
         self._read_inputs: Array = np.empty((0, 1))
 

@@ -9,7 +9,7 @@ theta_k. Its mean is h(x; theta_k) and what the gradients add, which vanishes wh
 are coherent functions (Laplace's approximation in its linearised form; Immer, Korzepa and Bauer, AISTATS 2021).
 
 The net is trained at the scheduled sizes of the history (`gp/surrogate.py`), so theta_k is a function of the history.
-Every tenth training starts from theta0, chooses the input scale and the warp, and takes all steps; the others go on
+Every tenth training starts from theta0, chooses the input scale, and takes all steps; the others go on
 from the one before with a quarter of the steps. So a replay takes at most ten of them, and a bad minimum is left again.
 """
 
@@ -54,7 +54,7 @@ from regretless.models.tangent.ridge import (
 )
 from regretless.models.tangent.training import NEW_MEAN, NEW_SQUARE, TINY, Batches, whole_epochs
 from regretless.models.tangent.values import exact_unit, times_unit
-from regretless.models.tangent.warp import WARPINGS, Warp, Warping
+from regretless.models.tangent.warp import Warp
 from regretless.space.parameters import Array
 
 STEPS, WARM_SHARE = 200, 0.25  # Adam steps from theta0, and the share of a training that goes on; docs/lab/neural-bo.md
@@ -146,7 +146,6 @@ class Training:
 
     scale: float
     """The input scale; 0 where the net has none."""
-    warping: Warping
     lam: float
     theta: WeightDirection
 
@@ -184,7 +183,7 @@ class TrainedTangent:
         if k != self.place:
             self._adopt(k, X[:size], values[:size])
         else:
-            self.warp = self._warp_of(self.trainings[k].warping, values[:size])
+            self.warp = self._warp_of(values[:size])
         if self.posterior is None or (n > EXACT_UP_TO) != isinstance(self.posterior, SketchRidge):
             self.posterior = empty_ridge(self.net, self.lam, X, seed=self._seed, device=self._device)
             self._targets, self._complete = np.empty(0), 0
@@ -229,7 +228,7 @@ class TrainedTangent:
             else:
                 chosen = self._training(k - 1, X, y)
                 steps = int(self._steps * WARM_SHARE)
-            targets = like(self._warp_of(chosen.warping, y[:size])(y[:size]), inputs)
+            targets = like(self._warp_of(y[:size])(y[:size]), inputs)
             self.trainings = {k: replace(chosen, theta=self._trained(chosen, inputs, targets, k, steps))}
         return self.trainings[k]
 
@@ -257,24 +256,20 @@ class TrainedTangent:
         return self._start if scaled is None else scaled
 
     def _chosen(self, X: Tensor, y: Array) -> Training:
-        """The input scale, warp and lam of the largest evidence at theta0, given inputs and values (n)."""
+        """The input scale and lam of the largest evidence at theta0, given inputs and values (n)."""
         n = len(y)
         last = slice(max(0, n - EVIDENCE_POINTS), n)
-        warps = [self._warp_of(warping, y) for warping in WARPINGS]
-        targets = np.stack([warp(y[last]) for warp in warps], axis=1)
-        offsets = np.array([warp.log_jacobian(y[last]) for warp in warps]) + list(WARPINGS.values())
-        found, most = Training(0.0, "strong", USUAL_NOISE, self._start.start()), -np.inf
+        targets = self._warp_of(y)(y[last])[:, None]
+        found, most = Training(0.0, USUAL_NOISE, self._start.start()), -np.inf
         for scale in SCALES if self._start.scaled(1.0) is not None else (0.0,):
             net = self._scaled(scale)
             K = on_host(kernel(*[net.factors(X[last])] * 2))
             # 1.6: the centre of the prior of input scales; its sd is 2^sqrt(2), as a factor
             penalty = 0.25 * float(np.log2(scale / 1.6)) ** 2 if scale else 0.0
             for lam in self._noises:
-                evidence = log_evidence(K, targets, lam)[0] + offsets - penalty - noise_penalty(lam)
-                j = int(np.argmax(evidence))
-                if evidence[j] > most:
-                    most = float(evidence[j])
-                    found = Training(scale, list(WARPINGS)[j], lam, net.start())
+                evidence = float(log_evidence(K, targets, lam)[0][0]) - penalty - noise_penalty(lam)
+                if evidence > most:
+                    found, most = Training(scale, lam, net.start()), evidence
         return found
 
     def _adopt(self, k: int, X: Array, y: Array) -> None:
@@ -283,7 +278,7 @@ class TrainedTangent:
         begun = self._scaled(training.scale)
         self.net, self.place = begun.at(training.theta), k
         self.delta = tuple(w - w0 for w, w0 in zip(training.theta, begun.start(), strict=True))
-        self.warp = self._warp_of(training.warping, y)
+        self.warp = self._warp_of(y)
         self.posterior = None
         last = slice(max(0, len(y) - EVIDENCE_POINTS), len(y))
         K = on_host(kernel(*[self.net.factors(on_device(X[last], self._device))] * 2))
@@ -306,15 +301,16 @@ class TrainedTangent:
         self._targets = np.concatenate(parts)
 
     def _regressed(self, X: Array, y: Array) -> Array:
-        """t = y - h(X) + G (theta_k - theta0), y warped, n."""
+        """t = y - h(X) + G (theta_k - theta0), y standardised, n."""
         # targets are at most so many deviations from the mean: values told since a training may be any size
         farthest = 100.0
         inputs = on_device(X, self._device)
         own, _ = self.net.at_origin(inputs, self.delta)
         return np.asarray(np.clip(self.warp(y), -farthest, farthest) - on_host(own))
 
-    def _warp_of(self, warping: Warping, y: Array) -> Warp:
-        return Warp.of(y, warping, of_equal=1.0 / self._unit)
+    def _warp_of(self, y: Array) -> Warp:
+        """The map that standardises values y (n), and compresses later ones that are far worse."""
+        return Warp.of(y, "none", of_equal=1.0 / self._unit)
 
     # -- state
 
@@ -324,23 +320,21 @@ class TrainedTangent:
             return {}
         ((k, training),) = self.trainings.items()
         theta = {str(i): np.asarray(on_host(w)) for i, w in enumerate(training.theta)}
-        return {"place": k, "scale": training.scale, "warping": training.warping, "lam": training.lam, "theta": theta}
+        return {"place": k, "scale": training.scale, "lam": training.lam, "theta": theta}
 
     def load(self, state: Mapping[str, Any], n: int) -> None:
         """Takes over what `state` gave for n values."""
         start = self._start.start()
         try:
-            k, scale, lam, warping = int(state["place"]), float(state["scale"]), float(state["lam"]), state["warping"]
+            k, scale, lam = int(state["place"]), float(state["scale"]), float(state["lam"])
             theta = [np.array(state["theta"][str(i)], dtype=np.float64) for i in range(len(start))]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: the trained net is not readable ({error!r})") from None
         shapes = [tuple(w.shape) for w in start]
-        fits = (
-            0 <= k <= scheduled(max(n, 1))[0] and scale in (0.0, *SCALES) and warping in WARPINGS and 0 < lam < np.inf
-        )
+        fits = 0 <= k <= scheduled(max(n, 1))[0] and scale in (0.0, *SCALES) and 0 < lam < np.inf
         if not fits or [w.shape for w in theta] != shapes or not all(np.isfinite(w).all() for w in theta):
             raise ValueError(f"the state is damaged: it holds no net trained on {n} values")
-        self.trainings = {k: Training(scale, warping, lam, tuple(like(w, w0) for w, w0 in zip(theta, start)))}
+        self.trainings = {k: Training(scale, lam, tuple(like(w, w0) for w, w0 in zip(theta, start)))}
 
 
 def noise_penalty(lam: float) -> float:

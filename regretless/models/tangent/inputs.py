@@ -54,10 +54,23 @@ def _codes(labels: int, key: int) -> Array:
 
 class Inputs:
     """Cube points (n x d) to inputs of the net: on [-1, 1], or features with the mean and mean square of that over the
-    points `probe` (n x d). A user's module reads its features as they are (`raw`)."""
+    points `probe` (n x d). A user's module reads its features as they are (`raw`). With `squares` each number of a cube
+    has a second column: Legendre's polynomial of degree 2 beside that of degree 1."""
 
-    def __init__(self, cube: Cube, probe: Array, *, pool: Array | None, encode: Encode | None, raw: bool) -> None:
+    def __init__(
+        self,
+        cube: Cube,
+        probe: Array,
+        *,
+        pool: Array | None,
+        encode: Encode | None,
+        raw: bool,
+        squares: bool = False,
+    ) -> None:
         self._axis, self._plain = cube.axes[0], NetInputs(cube)
+        labels = {i for start, stop in cube.groups for i in range(start, stop)}
+        numbers = [i for i in np.flatnonzero(~cube.categorical).tolist() if i not in labels]
+        self._squared = numbers if squares else []
         self._encode, self._raw = encode, raw
         self._offset, self._factor = np.zeros(1), 1.0
         self.pool = None if pool is None else _checked_pool(pool, cube)  # the rows of a finite pool, n x q
@@ -70,7 +83,10 @@ class Inputs:
         if self.pool is not None:
             return np.take(self.pool, self.rows(U), axis=0)
         if self._encode is None:
-            return self._plain(U)
+            if not self._squared:
+                return self._plain(U)
+            u = 2 * U[:, self._squared] - 1
+            return np.concatenate([self._plain(U), (3 * u**2 - 1) / 2], axis=1)
         features = self._encoded(U)
         return features if self._raw else (features - self._offset) * self._factor
 

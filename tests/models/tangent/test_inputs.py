@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import regretless as rg
-from regretless.models.tangent.inputs import CODE, NetInputs
+from regretless.models.tangent.inputs import CODE, Inputs, NetInputs
 from regretless.space import MOST_ONEHOT, Space
 
 
@@ -45,3 +45,17 @@ def test_many_labels_have_codes_as_far_apart_as_one_hot_columns() -> None:
     assert apart.min() > 0
     G = np.arange(400.0 * inputs.dim).reshape(400, -1)
     np.testing.assert_array_equal(inputs.gradient(G, U), np.column_stack([np.zeros(400), 2 * G[:, 0], 2 * G[:, 1]]))
+
+
+@pytest.mark.parametrize("labels", [3, MOST_ONEHOT + 1])
+def test_squares_are_read_of_numbers_alone_and_are_orthogonal_to_them(labels: int) -> None:
+    cube = space(labels).cube("onehot")
+    U = cube.snap(np.random.default_rng(0).random((4000, cube.dim)))
+    options = {"pool": None, "encode": None, "raw": False}
+    plain, wide = Inputs(cube, U, **options)(U), Inputs(cube, U, **options, squares=True)(U)
+    np.testing.assert_array_equal(wide[:, : plain.shape[1]], plain)
+    squares = wide[:, plain.shape[1] :]
+    assert squares.shape == (4000, 2)  # of lr and n, whatever the labels
+    lines = 2 * U[:, [i for i in range(cube.dim) if U[:, i].std() > 0.2 and len(set(U[:, i])) > 2][-2:]] - 1
+    np.testing.assert_allclose(squares, 1.5 * lines**2 - 0.5, atol=1e-12)
+    assert np.abs(np.mean(squares * lines, axis=0)).max() < 0.03
