@@ -7,6 +7,7 @@ import copy
 import math
 import os
 import pickle
+import random
 import sys
 import warnings
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from optuna.testing.pytest_samplers import (
     SingleOnlySamplerTestCase,
 )
 from optuna.trial import TrialState
+from sqlalchemy import event
 from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_worker, wait_for
 
 import regretless
@@ -205,9 +207,8 @@ def test_threads_do_not_repeat_each_other() -> None:
     assert len({(t.params["x"], t.params["y"]) for t in study.trials}) == 16
 
 
-def test_a_lone_worker_reads_the_storage_once_per_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading all trials is what a relational storage is slowest at; the second look is only needed when somebody else
-    is at work."""
+def test_a_worker_reads_no_trials_that_optuna_has_just_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading all trials is what a relational storage is slowest at."""
     study = optuna.create_study(
         sampler=Sampler("random", seed=0, search_space=PLANE), storage=f"sqlite:///{tmp_path}/s.db"
     )
@@ -217,10 +218,97 @@ def test_a_lone_worker_reads_the_storage_once_per_trial(tmp_path: Path, monkeypa
         study._storage, "get_all_trials", lambda *args, **options: reads.append(1) or read(*args, **options)
     )
     first = study.ask(as_distributions(PLANE))
-    assert len(reads) == 1 + 1, "Optuna's own look for enqueued trials, and ours"
+    assert len(reads) == 1, "Optuna's own look for enqueued trials"
     second = study.ask(as_distributions(PLANE))  # the first is still running
-    assert len(reads) == 2 + 2, "whoever else is at work is seen in the lines of the study"
+    assert len(reads) == 2, "whoever else is at work is seen in the lines of the study"
     assert first.params != second.params
+
+
+@pytest.mark.parametrize("search_space", [None, PLANE], ids=["learnt", "given"])
+def test_a_trial_takes_few_statements_of_sql_beyond_those_of_optuna(search_space: Any, tmp_path: Path) -> None:
+    """A proposal is announced in three, and a look at the announcements takes two."""
+
+    def statements(sampler: BaseSampler, rivals: bool) -> int:
+        url = f"sqlite:///{tmp_path}/{type(sampler).__name__}{rivals}.db"
+        study, count = optuna.create_study(sampler=sampler, storage=url), 0
+        study.optimize(bowl_trial, n_trials=9)
+        if rivals:
+            optuna.load_study(study_name=study.study_name, storage=url, sampler=sampler).ask(as_distributions(PLANE))
+
+        @event.listens_for(study._storage._backend.engine, "before_cursor_execute")  # type: ignore[attr-defined]
+        def _(*_: Any) -> None:
+            nonlocal count
+            count += 1
+
+        study.optimize(bowl_trial, n_trials=4)
+        return count // 4
+
+    for rivals in (False, True):
+        own = statements(Sampler("random", seed=0, search_space=search_space), rivals)
+        assert own - statements(optuna.samplers.RandomSampler(seed=0), rivals) <= (7 if rivals else 5)
+
+
+@pytest.mark.parametrize("method", ["gp-ei", "random"])
+def test_steps_in_any_order_give_what_they_give_in_memory(method: str, tmp_path: Path) -> None:
+    """Trials are asked, suggested, told and added in a random order, and by two copies of the study in turns: what a
+    proposal knows is what has been told before it."""
+
+    def points(storage: str | None, copies: int) -> list[Any]:
+        rng, under_way = random.Random(method), []
+        sampler = Sampler(method, seed=3, search_space=PLANE)
+        first = optuna.create_study(sampler=sampler, storage=storage, study_name="s")
+        others = [optuna.load_study(study_name="s", storage=storage, sampler=sampler) for _ in range(copies - 1)]
+        studies = [first, *others]
+        for _ in range(70):
+            study, step = rng.choice(studies), rng.random()
+            if step < 0.35:
+                under_way.append(study.ask())
+            elif step < 0.6 and under_way:
+                rng.choice(under_way).suggest_float("x", -5.0, 10.0)
+            elif step < 0.95 and under_way:
+                trial = under_way.pop(rng.randrange(len(under_way)))
+                trial.study.tell(trial, bowl_trial(trial))
+            elif step >= 0.95:
+                params = {"x": rng.uniform(-5, 10), "y": rng.uniform(1, 4)}
+                study.add_trial(
+                    optuna.create_trial(params=params, distributions=as_distributions(PLANE), value=bowl(**params))
+                )
+        return [(t.number, t.params, t.values) for t in first.trials]
+
+    assert points(f"sqlite:///{tmp_path}/s.db", 1) == points(None, 1)
+
+
+def test_a_trial_that_ends_while_another_process_asks_is_not_repeated(tmp_path: Path) -> None:
+    """Its process announces, evaluates and lets go between Optuna's reading of the trials and our look at the lines."""
+    space, url = as_distributions(PLANE), f"sqlite:///{tmp_path}/s.db"
+
+    def next_point(rival: dict[str, Any] | None) -> dict[str, Any]:
+        name = f"s{rival}"
+        sampler = Sampler("gp-ei", seed=0, search_space=PLANE)
+        study = optuna.create_study(sampler=sampler, storage=url, study_name=name)
+        study.optimize(bowl_trial, n_trials=8)
+        other = optuna.load_study(study_name=name, storage=url)._storage
+        running = optuna.trial.create_trial(state=TrialState.RUNNING, params={}, distributions={})
+        running.datetime_start = datetime.now()
+        number = other.create_new_trial(study._study_id, template_trial=running)
+        create = study._storage.create_new_trial
+
+        def create_late(study_id: int, template_trial: Any = None) -> int:
+            if rival is not None:
+                for key, value in rival.items():
+                    other.set_trial_param(number, key, value, space[key])
+                other.set_trial_state_values(number, TrialState.COMPLETE, [bowl(**rival)])
+                line = {"by": {"place": "elsewhere"}, "count": 9, "asks": {}, "past": [8]}
+                other.set_study_system_attr(study_id, LINE + "rival", line)
+            return create(study_id, template_trial)
+
+        study._storage.create_new_trial = create_late  # type: ignore[method-assign]
+        params: dict[str, Any] = study.ask(space).params
+        return params
+
+    alone = next_point(None)
+    moved = next_point(alone)
+    assert abs(moved["x"] - alone["x"]) / 15 > 1e-3 or abs(moved["y"] - alone["y"]) / 3 > 1e-3
 
 
 @pytest.mark.parametrize("done", [False, True], ids=["still running", "finished already"])
@@ -853,12 +941,12 @@ def test_a_forked_worker_knows_the_trials_of_before_as_lost() -> None:
     study = optuna.create_study()
     study.ask()  # nobody signs it
     nameless = study.trials[0]
-    assert not is_lost(nameless, False, set(), False, None)  # it may be about to be signed by a worker beside us
+    assert not is_lost(nameless, False, set(), False, False)  # it may be about to be signed by a worker beside us
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks in processes with threads
         pid = os.fork()
     if pid == 0:
-        os._exit(0 if is_lost(nameless, False, set(), False, None) else 1)
+        os._exit(0 if is_lost(nameless, False, set(), False, False) else 1)
     assert os.waitpid(pid, 0)[1] == 0
 
 

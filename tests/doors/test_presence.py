@@ -149,18 +149,20 @@ def test_the_lines_of_the_dead_are_swept(tmp_path: Path) -> None:
     assert len(presence_in(study).look(study._storage)) == 1
 
 
-def test_trials_are_read_again_where_some_may_have_begun_and_ended_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between our look at the lines and our announcement another process writes once, or twice."""
+def test_trials_are_read_again_where_a_line_lets_go_of_one_that_was_not_seen_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between our look at the lines and our announcement another process lets go of a trial: one that we have seen
+    end, or one that began and ended meanwhile."""
 
-    def reads(writes: int) -> int:
+    def reads(past: list[int]) -> int:
         study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE))
         study.optimize(lambda t: bowl(t.suggest_float("x", -5.0, 10.0), t.suggest_float("y", 1.0, 4.0)), n_trials=2)
         storage, write, read = study._storage, study._storage.set_study_system_attr, study._storage.get_all_trials
         counted = []
 
         def after_others(study_id: int, key: str, value: Any) -> None:
-            for count in range(1, writes + 1):
-                write(study_id, presence.LINE + "them", {"by": ELSEWHERE, "count": count, "asks": {}})
+            write(study_id, presence.LINE + "them", {"by": ELSEWHERE, "count": 9, "asks": {}, "past": past})
             write(study_id, key, value)
 
         monkeypatch.setattr(storage, "set_study_system_attr", after_others)
@@ -168,8 +170,24 @@ def test_trials_are_read_again_where_some_may_have_begun_and_ended_unseen(monkey
         study.ask().suggest_float("x", -5.0, 10.0)
         return len(counted)
 
-    assert reads(1) == reads(0)
-    assert reads(2) == reads(0) + 1
+    assert reads([0, 1]) == reads([])
+    assert reads([3]) == reads([]) + 1
+
+
+def test_a_line_keeps_the_asks_of_a_few_ended_trials_and_says_which_it_let_go() -> None:
+    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE))
+    study.optimize(lambda t: bowl(t.suggest_float("x", -5.0, 10.0), t.suggest_float("y", 1.0, 4.0)), n_trials=9)
+    (line,) = presence_in(study).look(study._storage).values()
+    assert list(line.asks) == [*range(8 - presence.KEPT_ASKS, 8), 8]
+    (stored,) = study._storage.get_study_system_attrs(study._study_id).values()
+    assert Line.read(stored).past == (7 - presence.KEPT_ASKS,)
+
+
+@pytest.mark.parametrize("past", [None, 5, "x", [None], [True, "1", 2.5], {"a": 1}])
+def test_what_a_line_lets_go_may_be_anything(past: Any) -> None:
+    line = Line.read({"by": ELSEWHERE, "count": 1, "asks": {}, "past": past})
+    assert line is not None
+    assert line.past == ()
 
 
 # ---------------------------------------------------------------- real namespaces

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,12 +26,15 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.doors.optuna.distributions import Distributions
+from regretless.doors.optuna.trials import remembered
 from regretless.doors.optuna.workers import OWNER, is_dead, signature
 
 LINE = "regretless:worker:"
 """How the names of the study's system attributes begin that hold the lines of processes."""
 LEASE_SECONDS = 60.0
 """How long a count may stand still before its process counts as dead: six renewals, because machines stall."""
+KEPT_ASKS = 3
+"""How many proposals of ended trials stay in a line, for those who have read the trials shortly before the line."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Line:
     """The proposals of its latest trials by number, with values as Optuna stores them."""
     creating: bool
     """Whether it is about to create one of the last trials of a run."""
+    past: tuple[int, ...] = ()
+    """Numbers of the ended trials that it let go last. Whoever has seen these end has seen all end that it let go."""
 
     @classmethod
     def read(cls, stored: Any) -> Line | None:
@@ -56,7 +62,9 @@ class Line:
             numbers = {int(number): ask for number, ask in asks.items() if isinstance(ask, Mapping)}
         except ValueError:
             return None
-        return cls(by, count, numbers, stored.get("creating") is True)
+        past = stored.get("past")
+        gone = tuple(n for n in past if type(n) is int) if isinstance(past, list) else ()
+        return cls(by, count, numbers, stored.get("creating") is True, gone)
 
 
 @dataclass
@@ -115,11 +123,32 @@ class Presence:
     under_way: set[int] = field(default_factory=set)
     """Numbers of the trials of this process that have not ended: while there are some, the line is renewed."""
     creating: bool = False
+    lines: Mapping[str, Line] = field(default_factory=dict)
+    """The lines as they were read last."""
+    _begun: dict[int, float] = field(default_factory=dict)
+    """When trials of this process began, as long as none of its trials has ended since."""
+    _past: list[int] = field(default_factory=list)
+    _read: dict[str, tuple[Any, Line | None]] = field(default_factory=dict)
+    """The attributes of lines as they were read last, and what they say: most have not changed since."""
+    _dead: set[str] = field(default_factory=set)
+    """The names of the lines that the last sweep found dead and idle."""
     _asks: dict[int, Mapping[str, float]] = field(default_factory=dict)
     _count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+
+    def created(self, number: int) -> None:
+        """Takes notice that Optuna has just read the trials and created this one."""
+        self._begun[number] = time.monotonic()
+
+    def just_read(self, study: Study, number: int) -> list[FrozenTrial] | None:
+        """The trials of a study as they were read just before this one was created; None where that is not known, or
+        longer ago than a second, or trials of this process have ended since."""
+        # 1.0: an objective that works before its first suggestion is proposed what is known by then
+        if time.monotonic() - self._begun.get(number, -math.inf) < 1.0:
+            return remembered(study)
+        return None
 
     def begin(self, storage: BaseStorage, number: int) -> None:
         """Takes a trial under this process's lease."""
@@ -131,15 +160,17 @@ class Presence:
     def end(self, number: int) -> None:
         """The proposal stays in the line until the next one, for those who read it together with older trials."""
         self.under_way.discard(number)
+        self._begun.clear()
 
     def announce(
         self, study: Study, number: int, space: Distributions, params: Mapping[str, Any], trials: Sequence[FrozenTrial]
     ) -> None:
-        """Shares a proposal with the other processes; those of `trials` that have ended need no proposal any more."""
-        ended = [n for n in self._asks if n < len(trials) and trials[n].number == n and trials[n].state.is_finished()]
+        """Shares a proposal with the other processes; most of `trials` that have ended need no proposal any more."""
+        idle = self._asks.keys() - self.under_way
+        ended = sorted(n for n in idle if is_ended(trials, n))[:-KEPT_ASKS]
         with self._lock:
-            for n in ended:
-                self._asks.pop(n, None)
+            gone = [n for n in ended if self._asks.pop(n, None) is not None]
+            self._past = gone or self._past
             self._asks[number] = _internal_of(params, space)
         self.begin(study._storage, number)
         self.write(study._storage)
@@ -149,38 +180,48 @@ class Presence:
         with self._lock:  # also while it writes: an older line must not come after a newer one
             self._count += 1
             asks = {str(number): ask for number, ask in self._asks.items()}
-            line: dict[str, Any] = {"by": signature(), "count": self._count, "asks": asks}
+            line: dict[str, Any] = {"by": signature(), "count": self._count, "asks": asks, "past": self._past}
             if self.creating:
                 line["creating"] = True
             storage.set_study_system_attr(self.study_id, LINE + self.name, line)
 
     def look(self, storage: BaseStorage) -> dict[str, Line]:
-        """The lines of all processes by name, that of this one among them."""
+        """The lines of all processes by name, that of this one among them; one that has not changed is the same
+        object as before."""
         lines = {}
         for key, stored in storage.get_study_system_attrs(self.study_id).items():
-            if key.startswith(LINE) and (line := Line.read(stored)) is not None:
-                lines[key.removeprefix(LINE)] = line
+            if not key.startswith(LINE):
+                continue
+            read = self._read.get(key)
+            if read is None or (read[0] is not stored and read[0] != stored):
+                read = self._read[key] = stored, Line.read(stored)
+            if read[1] is not None:
+                lines[key.removeprefix(LINE)] = read[1]
+        if self.name in lines:
+            lines.update(self.own_line())
         self.lease.look(lines)
+        self.lines = lines
         return lines
 
-    def missed_some(self, before: Mapping[str, Line], now: Mapping[str, Line]) -> bool:
-        """Whether a trial of another process may have begun and ended between two looks. A process that wrote once has
-        made one proposal, which its line still holds."""
-        counts = {name: line.count for name, line in before.items()}
-        return any(name != self.name and line.count > counts.get(name, 0) + 1 for name, line in now.items())
+    def own_line(self) -> dict[str, Line]:
+        """The line of this process by its name, without a look into the storage."""
+        with self._lock:
+            return {self.name: Line(signature(), self._count, dict(self._asks), self.creating)}
 
     def has_ended(self, name: str, line: Line, lease: float | None = None) -> bool | None:
         return False if name == self.name else self.lease.has_ended(name, line, lease)
 
     def sweep(self, storage: BaseStorage, lines: Mapping[str, Line], trials: Sequence[FrozenTrial]) -> None:
-        """Blanks the lines of the dead that no running trial needs any more: readers pay for each."""
-        running = [t for t in trials if t.state == TrialState.RUNNING]
-        owners: list[Any] = [t.system_attrs.get(OWNER) for t in running]
-        needed = {str(by.get("worker")) for by in owners if isinstance(by, Mapping)}
-        for name, line in lines.items():
-            asks = line.asks.keys() & {t.number for t in running}
-            if not asks and name not in needed and self.has_ended(name, line):
+        """Blanks the lines of the dead that no running trial needs any more: readers pay for each. They were dead at
+        the last sweep already, so `trials`, which were read since, show all that they have begun."""
+        idle = {name for name, line in lines.items() if all(is_ended(trials, n) for n in line.asks)} - {self.name}
+        dead = {name for name in idle if self.has_ended(name, lines[name])}
+        if gone := dead & self._dead:
+            owners: list[Any] = [t.system_attrs.get(OWNER) for t in trials if t.state == TrialState.RUNNING]
+            needed = {str(by.get("worker")) for by in owners if isinstance(by, Mapping)}
+            for name in gone - needed:
                 storage.set_study_system_attr(self.study_id, LINE + name, None)
+        self._dead = dead
 
     def close(self) -> None:
         """Ends the thread: a process that ends inside a write may leave a lock behind."""
@@ -253,6 +294,17 @@ if hasattr(os, "register_at_fork"):
 # ---------------------------------------------------------------- what lines say of trials
 
 
+def unseen(lines: Mapping[str, Line], trials: Sequence[FrozenTrial], known: Container[int] = ()) -> bool:
+    """Whether lines have let go of a trial whose end, and whose point, these trials do not show; `known`: numbers of
+    those whose points are known otherwise."""
+    return any(n not in known and not is_ended(trials, n) for line in lines.values() for n in line.past)
+
+
+def is_ended(trials: Sequence[FrozenTrial], number: int) -> bool:
+    """Whether the trial of a number is among all trials of a study, and has ended."""
+    return 0 <= number < len(trials) and trials[number].number == number and trials[number].state.is_finished()
+
+
 class LivingWorkers:
     """Who works on which trials, by the lines of a study."""
 
@@ -261,15 +313,23 @@ class LivingWorkers:
         self.asks: dict[int, Mapping[str, float]] = {}
         """Proposals by the number of the trial; of several who name one, that of the process that lives."""
         self._names: dict[int, str] = {}
+        self._ended: dict[float | None, set[int]] = {}
         for name, line in lines.items():
-            for number, ask in line.asks.items():
-                if number not in self._names or self.has_ended(number):
-                    self._names[number], self.asks[number] = name, ask
+            asks = line.asks
+            if not self.asks.keys().isdisjoint(asks):
+                asks = {n: ask for n, ask in asks.items() if n not in self.asks or self._has_ended(self._names[n])}
+            self.asks.update(asks)
+            self._names.update(dict.fromkeys(asks, name))
 
-    def has_ended(self, number: int, lease: float | None = None) -> bool | None:
-        """Whether the process of a trial is dead; None while that is not known, or when no process names it."""
-        name = self._names.get(number)
-        return None if name is None else self._presence.has_ended(name, self._lines[name], lease)
+    def ended(self, lease: float | None = None) -> set[int]:
+        """The numbers of the trials whose processes are dead."""
+        if lease not in self._ended:
+            names = {name for name in set(self._names.values()) if self._has_ended(name, lease)}
+            self._ended[lease] = {n for n, name in self._names.items() if name in names} if names else set()
+        return self._ended[lease]
+
+    def _has_ended(self, name: str, lease: float | None = None) -> bool | None:
+        return self._presence.has_ended(name, self._lines[name], lease)
 
 
 def external_of(ask: Mapping[str, Any], space: Distributions) -> dict[str, Any]:

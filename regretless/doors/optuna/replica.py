@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -62,9 +63,8 @@ class Replica:
         """Identities of the points of pruned trials."""
         self.untold: list[Array] = []
         """Points of pruned trials that told nothing, which are not to be proposed again."""
-        self._places: dict[int, dict[bool, tuple[Any, Array | None]]] = {}
-        """What was last known of running trials, by number, and the point that it means: with the parameters that were
-        suggested, and by the announcement alone."""
+        self._places: dict[tuple[int, bool], _Known] = {}
+        """What was last known of running trials, by number and by whether their parameters are known."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution) and not labels}
         """Choices whose labels the optimizer knows as their positions only: they may be any objects."""
 
@@ -105,7 +105,8 @@ class Replica:
             elif value is not None and np.isfinite(value).all() and (v := self.beyond(trial.params)) is not None:
                 outside.append(_earlier(v, value, var)._replace(outside=True))
             self._told.add(trial.number)
-            self._places.pop(trial.number, None)
+            for key in ((trial.number, False), (trial.number, True)):
+                self._places.pop(key, None)
         self._last = ended_at(history[-1][0])
         self.optimizer.learn([*outside, *inside])
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
@@ -126,19 +127,22 @@ class Replica:
     def place_of(self, trial: FrozenTrial, ask: Mapping[str, float]) -> Array | None:
         """The cube point of a running trial, by its parameters and by what was announced for those that are still to
         be suggested; computed anew only when one of them has changed."""
-        more = fixed_in(trial, self.space) | trial.params
-        return self._place(trial.number, (ask, more)) if more else self.place_of_ask(trial.number, ask)
+        kept = self._places.get((trial.number, False))
+        if kept is not None and kept.ask is ask and kept.trial is trial and kept.size == len(trial.params):
+            return kept.u
+        return self._place(trial.number, ask, trial)
 
     def place_of_ask(self, number: int, ask: Mapping[str, float]) -> Array | None:
         """The same of what was announced alone."""
-        return self._place(number, (ask, {}))
+        return self._place(number, ask, None)
 
-    def _place(self, number: int, known: tuple[Mapping[str, float], dict[str, Any]]) -> Array | None:
-        kept = self._places.setdefault(number, {})
-        found = kept.get(bool(known[1]))
-        if found is None or found[0] != known:
-            found = kept[bool(known[1])] = known, self.encode(external_of(known[0], self.space) | known[1])
-        return found[1]
+    def _place(self, number: int, ask: Mapping[str, float], trial: FrozenTrial | None) -> Array | None:
+        key, more = (number, trial is None), {} if trial is None else fixed_in(trial, self.space) | trial.params
+        kept = self._places.get(key)
+        same = kept is not None and kept.ask == ask and kept.more == more
+        u = kept.u if kept is not None and same else self.encode(external_of(ask, self.space) | more)
+        self._places[key] = _Known(trial, 0 if trial is None else len(trial.params), ask, more, u)
+        return u
 
     def beyond(self, params: Mapping[str, Any]) -> Array | None:
         """The point of parameters that an earlier range allowed, outside the cube; None when they have none, or when
@@ -171,6 +175,17 @@ class Replica:
         return {name: value for name, value in {**params, **labels}.items() if name in self.space}
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a running trial: itself with so many parameters, its announcement, and the point they mean."""
+
+    trial: FrozenTrial | None
+    size: int
+    ask: Mapping[str, float]
+    more: Mapping[str, Any]
+    u: Array | None
+
+
 def _earlier(u: Array, told: TrialValue, var: TrialValue, constraints: tuple[float, ...] = ()) -> Earlier:
     """What a trial told of a place, as a run learns it."""
     (y, *more), (v, *more_var) = np.atleast_1d(told).tolist(), np.atleast_1d(var).tolist()
@@ -186,10 +201,12 @@ class ConstraintNames:
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
         self._first = self._leading = 0
+        self._read: set[int] = set()
 
     def read(self, trials: Sequence[FrozenTrial]) -> tuple[str, ...]:
         """The names after these trials; a trial that has others raises ValueError."""
-        for trial in trials[self._leading :]:
+        ended = [t for t in trials[self._leading :] if t.number not in self._read and t.state.is_finished()]
+        for trial in ended:
             names = tuple(sorted(constraints_of(trial))) if trial.state == TrialState.COMPLETE else ()
             if names and self.names and names != self.names:
                 raise ValueError(
@@ -198,6 +215,7 @@ class ConstraintNames:
                 )
             if names and not self.names:
                 self.names, self._first = names, trial.number
+            self._read.add(trial.number)
         while self._leading < len(trials) and trials[self._leading].state.is_finished():
             self._leading += 1
         return self.names

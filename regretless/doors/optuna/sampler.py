@@ -37,7 +37,7 @@ from regretless.doors.optuna.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.optuna.presence import Line, LivingWorkers, presence_in
+from regretless.doors.optuna.presence import Line, LivingWorkers, presence_in, unseen
 from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica, TrialValue
 from regretless.doors.optuna.rules import CONSTRAINTS, probing_of
 from regretless.doors.optuna.service import Service
@@ -71,6 +71,8 @@ NO_SPACE = "no common search space is known yet: no trial has completed"
 """Why a study of which nothing has completed has no certificate."""
 UNKNOWN = Space([(0.0, 1.0)])
 """Stands for the space in what is asked of every study."""
+NOTHING: Mapping[Any, Any] = {}
+"""Stands for the announcement of a trial that has none."""
 CACHES = ("_lock", "_replicas", "_trees", "_names", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
@@ -203,15 +205,18 @@ class Sampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
         if self.search_space is not None:
             return searchable(self.search_space)
+        study = whole_study(study)
         with self._lock:
-            return dict(self._tree(study).distributions)
+            trials = None if trial is None else presence_in(study).just_read(study, trial.number)
+            return dict(self._tree(study, trials).distributions)
 
-    def _tree(self, study: Study) -> Tree:
-        """What the finished trials of a study say about its space."""
+    def _tree(self, study: Study, trials: Sequence[FrozenTrial] | None = None) -> Tree:
+        """What the finished ones of these trials, or of all trials of a study, say about its space."""
         study = whole_study(study)
         learner = self._trees.setdefault(study._storage, {}).setdefault(study._study_id, TreeLearner())
         states = (TrialState.COMPLETE, TrialState.PRUNED) if self.pruned == "last" else (TrialState.COMPLETE,)
-        return learner.learn(study.get_trials(deepcopy=False, states=states))
+        trials = study.get_trials(deepcopy=False) if trials is None else trials
+        return learner.learn([t for t in trials if t.state in states])
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         self._check_objectives(study)
@@ -219,8 +224,19 @@ class Sampler(BaseSampler):
         if self._service is not None:
             return self._service.propose(study, trial)
         with self._lock:  # another thread's trial that begins and ends between the look and the proposal goes unseen
-            lines = presence_in(study).look(study._storage)  # before the trials: what a line lets go of has ended
-            return self.propose(study, trial, searchable(search_space), study.get_trials(deepcopy=False), lines)
+            presence = presence_in(study)
+            trials = presence.just_read(study, trial.number)
+            if trials is None:
+                lines = presence.look(study._storage)  # before the trials: what a line lets go of has ended
+                trials = study.get_trials(deepcopy=False)
+            elif {t.number for t in trials if t.state == TrialState.RUNNING} <= {trial.number, *presence.under_way}:
+                lines = presence.own_line()  # nobody else was at work; the look after the proposal shows who is
+            else:
+                lines = presence.look(study._storage)
+                trials = study.get_trials(deepcopy=False) if unseen(lines, trials) else trials
+            params = self.propose(study, trial, searchable(search_space), trials, lines)
+            presence.sweep(study._storage, presence.lines, trials)
+            return params
 
     def propose(
         self,
@@ -230,11 +246,10 @@ class Sampler(BaseSampler):
         trials: Sequence[FrozenTrial],
         lines: Mapping[str, Line],
     ) -> dict[str, Any]:
-        """The proposal for a trial of a whole study, by the `lines` of its processes and then its `trials`; it is
-        announced to the other workers."""
+        """The proposal for a trial of a whole study, by the `lines` of its processes and its `trials`, which show
+        how all has ended that the lines let go; it is announced to the other workers."""
         with self._lock:
             presence, ahead = presence_in(study), 0
-            presence.sweep(study._storage, lines, trials)
             living = LivingWorkers(presence, lines)
             step = self._step(study, trial, trials, living)
             if not space:
@@ -253,10 +268,12 @@ class Sampler(BaseSampler):
                 if self._is_draw(replica, step, u):
                     break  # a draw moves for nobody: its independence is what counts
                 now = presence.look(study._storage)
-                if presence.missed_some(lines, now):
-                    trials = study.get_trials(deepcopy=False)
-                living = LivingWorkers(presence, now)
-                points = self._taken(replica, trial.number, trials, living)
+                ended: Sequence[FrozenTrial] = ()
+                if unseen(now, trials, known=living.asks):
+                    ended = study.get_trials(deepcopy=False)
+                news = {name: line for name, line in now.items() if line is not lines.get(name)}
+                changed = LivingWorkers(presence, news)
+                points = self._taken(replica, trial.number, ended, changed, seen=living.asks)
                 # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
                 # 1e-3: cube distance (largest coordinate) below which two simultaneous proposals are the same
                 # experiment
@@ -267,6 +284,7 @@ class Sampler(BaseSampler):
                 # rivals who move at the same moment move to different points
                 ahead = sum(number < trial.number for number in rivals)
                 lines, trials = now, study.get_trials(deepcopy=False)
+                living = LivingWorkers(presence, lines)
             else:  # workers who never settle: a draw of our own, which nobody else makes
                 cube = replica.optimizer.method.cube
                 params = replica.decode(keyed_generator(self.task.seed, step, Stream.RACE).random(cube.dim))
@@ -293,6 +311,9 @@ class Sampler(BaseSampler):
         step = self._steps.get((study._study_id, trial.number), trial.number)
         u = keyed_generator(self.task.seed, step, stream).random(1)
         return external(param_distribution, space.decode(u)[param_name])
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        presence_in(whole_study(study)).created(trial.number)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         if self._service is not None:
@@ -379,7 +400,7 @@ class Sampler(BaseSampler):
         """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits,
         else a new one. `pruned` says what pruned trials tell, by default as the sampler's option does."""
         kept, pruned = self._replicas.setdefault(study._storage, []), pruned or self.pruned
-        conditions = self._tree(study).when if self.search_space is None else {}
+        conditions = self._tree(study, trials).when if self.search_space is None else {}
         names = self._names.setdefault(study._storage, {}).setdefault(study._study_id, ConstraintNames()).read(trials)
         for replica in kept:
             fits = replica.study_id == study._study_id and replica.space == space and replica.when == conditions
@@ -428,29 +449,36 @@ class Sampler(BaseSampler):
         """Cube points of the trials of other workers that are being evaluated now, by number."""
         running = {t.number: t for t in replica.unknown(trials) if t.state == TrialState.RUNNING and t.number != own}
         stale, ttl, points = stale_ids(study) if running else set(), self.pending_ttl, {}
+        asks, dead = living.asks, living.ended(self.pending_ttl)
         for number, t in running.items():
-            ended = living.has_ended(number, self.pending_ttl)
-            if ended is None and number not in living.asks:  # of a sampler that keeps no line
+            ended = number in dead or t._trial_id in stale
+            if number not in asks and not ended:  # of a sampler that keeps no line
                 ttl = lost_after(trials) if ttl is None else ttl
                 ended = self._sightings.seconds(t) > ttl
-            if (ended or t._trial_id in stale) and OWNER not in t.system_attrs:
+            if ended and OWNER not in t.system_attrs:
                 continue  # a signed trial will be finished by others, at its own point
-            u = replica.place_of(t, living.asks.get(number, {}))
+            u = replica.place_of(t, asks.get(number, NOTHING))
             if u is not None:
                 points[number] = u
         # of trials that were created since they were read, only the announcements are known
-        return points | self._taken(replica, own, (), living, but={t.number for t in trials})
+        return points | self._taken(replica, own, (), living, but=running)
 
     def _taken(
-        self, replica: Replica, own: int, trials: Sequence[FrozenTrial], living: LivingWorkers, but: Container[int] = ()
+        self,
+        replica: Replica,
+        own: int,
+        trials: Sequence[FrozenTrial],
+        living: LivingWorkers,
+        but: Container[int] = (),
+        seen: Mapping[int, Mapping[str, float]] = NOTHING,
     ) -> dict[int, Array]:
-        """Cube points of other workers that the replica does not know: those announced, and those of `trials` that
-        have ended meanwhile."""
+        """Cube points of other workers that the replica does not know: those announced, but for what was `seen`
+        already, and those of `trials` that have ended meanwhile."""
         found = {t.number: replica.encode(t.params) for t in replica.unknown(trials) if t.state.is_finished()}
-        for number, ask in living.asks.items():
-            if number in but or replica.has_taken(number) or number in found:
-                continue
-            if not living.has_ended(number, self.pending_ttl):
+        asks = {n: ask for n, ask in living.asks.items() if ask is not seen.get(n) and n not in but}
+        dead = living.ended(self.pending_ttl) if asks else ()
+        for number, ask in asks.items():
+            if number not in dead and number not in found and not replica.has_taken(number):
                 found[number] = replica.place_of_ask(number, ask)
         return {number: u for number, u in found.items() if u is not None and number != own}
 
@@ -460,10 +488,11 @@ class Sampler(BaseSampler):
         So the trial that takes the place of a lost one is proposed what the lost one was.
         """
         heartbeat, stale = has_heartbeat(study), stale_ids(study)
-        suspects = {TrialState.RUNNING, TrialState.FAIL} if heartbeat else {TrialState.RUNNING}
+        suspects = (TrialState.RUNNING, TrialState.FAIL) if heartbeat else (TrialState.RUNNING,)
         before = [t for t in trials if t.state in suspects and t.number < trial.number]
-        named = living.asks.keys()
-        lost = sum(is_lost(t, heartbeat, stale, t.number in named, living.has_ended(t.number)) for t in before)
+        asks, dead = living.asks, living.ended()
+        some = before if heartbeat else [t for t in before if t.number not in asks or t.number in dead]
+        lost = sum(is_lost(t, heartbeat, stale, t.number in asks, t.number in dead) for t in some)
         # 1000: steps kept, at least one for every trial that a process has under way
         while len(self._steps) >= 1000:
             del self._steps[next(iter(self._steps))]

@@ -5,7 +5,7 @@ import functools
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def _has_view(kind: str) -> bool:
 def is_dead(signed: Any) -> bool | None:
     """Whether the process of a signature has ended; None when that cannot surely be seen from here."""
     place = _signature_of(os.getpid())["place"]
-    if not isinstance(signed, Mapping) or not place or signed.get("place") != place:
+    if not place or not isinstance(signed, dict) or signed.get("place") != place:
         return None
     pid = signed.get("pid")
     if isinstance(pid, bool) or not isinstance(pid, int) or pid <= 0:
