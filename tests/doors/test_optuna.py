@@ -40,6 +40,8 @@ from regretless.doors.optuna.trials import VARIANCE, is_lost
 from regretless.doors.optuna.urls import open_storage
 from regretless.history import History
 from regretless.methods import METHODS
+from regretless.models.gp import surrogate
+from regretless.models.gp.surrogate import SharedFits
 from regretless.outlook.probes import most_better
 from regretless.outlook.stopping import StopWhen
 from regretless.space.parameters import Float
@@ -276,6 +278,51 @@ def test_steps_in_any_order_give_what_they_give_in_memory(method: str, tmp_path:
         return [(t.number, t.params, t.values) for t in first.trials]
 
     assert points(f"sqlite:///{tmp_path}/s.db", 1) == points(None, 1)
+
+
+def test_workers_tell_each_other_their_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers in turns: each makes half of the fits, and their points are those of workers who make them all."""
+    space = {
+        "x": FloatDistribution(1e-4, 10.0, log=True),
+        "y": FloatDistribution(-3.0, 5.5),
+        "k": IntDistribution(3, 9),
+    }
+
+    def run(name: str) -> tuple[list[Any], int]:
+        url, made = f"sqlite:///{tmp_path}/{name}.db", []
+        optuna.create_study(storage=url, study_name="s")
+        make = surrogate.fit
+        monkeypatch.setattr(surrogate, "fit", lambda *a, **k: made.append(1) or make(*a, **k))
+        workers, under_way = [], []
+        for _ in range(2):
+            sampler = Sampler("gp-ei", seed=0, search_space=space)
+            workers.append(optuna.load_study(study_name="s", storage=url, sampler=sampler))
+        for i in range(40):
+            under_way.append(workers[i % 2].ask(space))
+            if len(under_way) > 2:
+                trial = under_way.pop(0)
+                p = trial.params
+                trial.study.tell(trial, (math.log10(p["x"]) + 1) ** 2 + math.sin(2 * p["y"]) + 0.1 * p["k"])
+        monkeypatch.setattr(surrogate, "fit", make)
+        return params_of(workers[0]), len(made)
+
+    told, few = run("told")
+    monkeypatch.setattr(SharedFits, "learn", lambda *_: None)
+    alone, many = run("alone")
+    assert told == alone
+    assert few < 0.7 * many
+
+
+@pytest.mark.parametrize("fits", [5, {"a": 1}, {"a": [1.0] * 6}, {"a": None}, [1]])
+def test_fits_of_others_may_be_anything(fits: Any) -> None:
+    def points(more: Any) -> list[dict[str, Any]]:
+        study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, search_space=PLANE))
+        line = {"by": {"place": "elsewhere"}, "count": 1, "asks": {}, **more}
+        study._storage.set_study_system_attr(study._study_id, LINE + "them", line)
+        study.optimize(bowl_trial, n_trials=12)
+        return params_of(study)
+
+    assert points({"fits": fits}) == points({})
 
 
 def test_a_trial_that_ends_while_another_process_asks_is_not_repeated(tmp_path: Path) -> None:

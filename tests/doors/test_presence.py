@@ -19,6 +19,7 @@ from worker import PLANE, bowl
 
 import regretless as rg
 from regretless.doors.optuna import presence, workers
+from regretless.doors.optuna.distributions import as_distributions
 from regretless.doors.optuna.presence import LEASE_SECONDS, Leases, Line, presence_in
 from regretless.doors.optuna.runner import tune_in_storage
 from regretless.doors.optuna.sampler import Sampler
@@ -188,6 +189,48 @@ def test_what_a_line_lets_go_may_be_anything(past: Any) -> None:
     line = Line.read({"by": ELSEWHERE, "count": 1, "asks": {}, "past": past})
     assert line is not None
     assert line.past == ()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_worker_that_ends_its_trial_and_then_itself_has_lost_nothing(
+    lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does so after another worker has read the trials, and before that one looks who lives; a trial that was lost
+    frees its draw, and one that ended does not."""
+
+    def next_point(early: bool) -> dict[str, Any]:
+        study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE))
+        study.optimize(lambda t: bowl(t.suggest_float("x", -5.0, 10.0), t.suggest_float("y", 1.0, 4.0)), n_trials=2)
+        storage, params = study._storage, {"x": 1.5, "y": 2.5}
+        template = optuna.trial.create_trial(
+            state=TrialState.RUNNING, params=params, distributions=dict(as_distributions(PLANE))
+        )
+        created = storage.create_new_trial(study._study_id, template)
+        by = {**workers.signature(), "born": "1"}
+        storage.set_study_system_attr(
+            study._study_id, presence.LINE + "them", {"by": by, "count": 1, "asks": {"2": params}}
+        )
+        read, reads = storage.get_all_trials, []
+
+        def end() -> None:
+            if not lost and not reads:
+                storage.set_trial_state_values(created, TrialState.COMPLETE, [bowl(**params)])
+            reads.append(1)
+
+        def read_and_end(*args: Any, **options: Any) -> Any:
+            found = read(*args, **options)
+            if options.get("states") is None:  # the reading of our sampler
+                end()
+            return found
+
+        if early:
+            end()
+        monkeypatch.setattr(storage, "get_all_trials", read_and_end)
+        return study.ask(as_distributions(PLANE)).params
+
+    if not workers.signature()["place"]:
+        pytest.skip("this system does not say which processes it shows")
+    assert next_point(early=False) == next_point(early=True)
 
 
 # ---------------------------------------------------------------- real namespaces

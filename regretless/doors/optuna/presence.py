@@ -28,6 +28,7 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.doors.optuna.distributions import Distributions
 from regretless.doors.optuna.trials import remembered
 from regretless.doors.optuna.workers import OWNER, is_dead, signature
+from regretless.models.gp.surrogate import SharedFits
 
 LINE = "regretless:worker:"
 """How the names of the study's system attributes begin that hold the lines of processes."""
@@ -49,6 +50,8 @@ class Line:
     """Whether it is about to create one of the last trials of a run."""
     past: tuple[int, ...] = ()
     """Numbers of the ended trials that it let go last. Whoever has seen these end has seen all end that it let go."""
+    fits: Mapping[str, Any] = field(default_factory=dict)
+    """The latest fits of its models (`SharedFits`)."""
 
     @classmethod
     def read(cls, stored: Any) -> Line | None:
@@ -64,7 +67,9 @@ class Line:
             return None
         past = stored.get("past")
         gone = tuple(n for n in past if type(n) is int) if isinstance(past, list) else ()
-        return cls(by, count, numbers, stored.get("creating") is True, gone)
+        fits = stored.get("fits")
+        made = fits if isinstance(fits, Mapping) else {}
+        return cls(by, count, numbers, stored.get("creating") is True, gone, made)
 
 
 @dataclass
@@ -125,6 +130,11 @@ class Presence:
     creating: bool = False
     lines: Mapping[str, Line] = field(default_factory=dict)
     """The lines as they were read last."""
+    fits: SharedFits = field(default_factory=SharedFits)
+    lost: set[int] = field(default_factory=set)
+    """Numbers of the trials that still ran when they were read after the end of their process."""
+    alone: bool = True
+    """Whether no other process was seen to work at the last proposal, so that nobody wants this one's fits."""
     _begun: dict[int, float] = field(default_factory=dict)
     """When trials of this process began, as long as none of its trials has ended since."""
     _past: list[int] = field(default_factory=list)
@@ -183,6 +193,8 @@ class Presence:
             line: dict[str, Any] = {"by": signature(), "count": self._count, "asks": asks, "past": self._past}
             if self.creating:
                 line["creating"] = True
+            if not self.alone:
+                line["fits"] = dict(self.fits.made)
             storage.set_study_system_attr(self.study_id, LINE + self.name, line)
 
     def look(self, storage: BaseStorage) -> dict[str, Line]:
@@ -195,6 +207,7 @@ class Presence:
             read = self._read.get(key)
             if read is None or (read[0] is not stored and read[0] != stored):
                 read = self._read[key] = stored, Line.read(stored)
+                self.fits.learn(read[1].fits if read[1] is not None else {})
             if read[1] is not None:
                 lines[key.removeprefix(LINE)] = read[1]
         if self.name in lines:

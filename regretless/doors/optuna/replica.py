@@ -21,6 +21,7 @@ from regretless.doors.optuna.tree import When
 from regretless.doors.optuna.trials import ended_at, fixed_in, has_ended, variance, variances
 from regretless.files.book import Earlier
 from regretless.files.earlier import place
+from regretless.models.gp.surrogate import SharedFits, sharing
 from regretless.optimizer import Optimizer, proposal
 from regretless.space.parameters import Array
 
@@ -112,10 +113,10 @@ class Replica:
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
 
-    def propose(self, step: int, away: Sequence[Array], *, ahead: int = 0) -> Array:
+    def propose(self, step: int, away: Sequence[Array], fits: SharedFits, *, ahead: int = 0) -> Array:
         """The cube point of the trial of this step while others evaluate these points, d (`optimizer.proposal`)."""
         own = self.optimizer
-        with own.computing() as method:
+        with own.computing() as method, sharing(fits):
             return proposal(own.task, method, own.history.with_pending(away), step, ahead=ahead)
 
     def encode(self, params: Mapping[str, Any]) -> Array | None:

@@ -37,7 +37,7 @@ from regretless.doors.optuna.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.optuna.presence import Line, LivingWorkers, presence_in, unseen
+from regretless.doors.optuna.presence import Line, LivingWorkers, is_ended, presence_in, unseen
 from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica, TrialValue
 from regretless.doors.optuna.rules import CONSTRAINTS, probing_of
 from regretless.doors.optuna.service import Service
@@ -250,7 +250,9 @@ class Sampler(BaseSampler):
         how all has ended that the lines let go; it is announced to the other workers."""
         with self._lock:
             presence, ahead = presence_in(study), 0
+            presence.alone = lines.keys() <= {presence.name}
             living = LivingWorkers(presence, lines)
+            trials = self._since_deaths(study, trials, living)
             step = self._step(study, trial, trials, living)
             if not space:
                 presence.announce(study, trial.number, {}, {}, trials)
@@ -260,9 +262,9 @@ class Sampler(BaseSampler):
                 replica = self._replica(study, space, trials)
                 pending = self._pending(study, replica, trial.number, trials, living)
                 away = [*pending.values(), *replica.untold]
-                u = replica.propose(step, away, ahead=ahead)
+                u = replica.propose(step, away, presence.fits, ahead=ahead)
                 if u.tobytes() in replica.cut_short:  # a repetition would settle noise, but end as early as the first
-                    u = replica.propose(step, [*away, u], ahead=ahead)
+                    u = replica.propose(step, [*away, u], presence.fits, ahead=ahead)
                 params = replica.decode(u)
                 presence.announce(study, trial.number, space, {**params, **fixed_in(trial, space)}, trials)
                 if self._is_draw(replica, step, u):
@@ -283,8 +285,10 @@ class Sampler(BaseSampler):
                     break
                 # rivals who move at the same moment move to different points
                 ahead = sum(number < trial.number for number in rivals)
-                lines, trials = now, study.get_trials(deepcopy=False)
+                lines, trials = now, ended or trials
+                trials = study.get_trials(deepcopy=False) if unseen(lines, trials) else trials
                 living = LivingWorkers(presence, lines)
+                trials = self._since_deaths(study, trials, living)
             else:  # workers who never settle: a draw of our own, which nobody else makes
                 cube = replica.optimizer.method.cube
                 params = replica.decode(keyed_generator(self.task.seed, step, Stream.RACE).random(cube.dim))
@@ -365,7 +369,7 @@ class Sampler(BaseSampler):
                 return None
             presence = presence_in(study)
             living = LivingWorkers(presence, presence.look(study._storage))
-            trials = study.get_trials(deepcopy=False)
+            trials = self._since_deaths(study, study.get_trials(deepcopy=False), living)
             pending = self._pending(study, replica, -1, trials, living)
             probing = probing_of(study, trials, replica.space, self.task)
             return question(Standing(replica.optimizer, beside=list(pending.values()), probing=probing))
@@ -442,6 +446,18 @@ class Sampler(BaseSampler):
         if trial.state == TrialState.FAIL and (not heartbeat or TOLD_FAILED in trial.system_attrs):
             return math.nan if not replica.optimizer.task.several else (math.nan,) * len(replica.optimizer.task.signs)
         return None  # a worker that died says nothing about its point
+
+    def _since_deaths(
+        self, study: Study, trials: Sequence[FrozenTrial], living: LivingWorkers
+    ) -> Sequence[FrozenTrial]:
+        """These trials, or as they are now where the process of a running one has died: it may have ended the trial,
+        and then itself, since the trials were read."""
+        lost, dead = presence_in(study).lost, living.ended() | living.ended(self.pending_ttl)
+        new = {t.number for t in trials if t.number in dead and t.state == TrialState.RUNNING} - lost if dead else ()
+        if new:
+            trials = study.get_trials(deepcopy=False)
+            lost.update(n for n in new if not is_ended(trials, n))
+        return trials
 
     def _pending(
         self, study: Study, replica: Replica, own: int, trials: Sequence[FrozenTrial], living: LivingWorkers

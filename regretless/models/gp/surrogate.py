@@ -12,13 +12,17 @@ rest. Mean, scale and signal variance are those of all values or, where a noise 
 """
 
 import bisect
+import contextlib
+import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from regretless.basics.machine import machine
 from regretless.basics.options import in_range
 from regretless.basics.statefile import State
 from regretless.history import LARGEST
@@ -101,6 +105,46 @@ def standardisation(y: Array) -> tuple[float, float]:
 def near_one(y: Array) -> Array:
     """y (n) times a power of two that brings its largest size near 1: exact, and squares stay within floats."""
     return np.asarray(np.ldexp(y, -math.frexp(float(np.abs(y).max(initial=0.0)))[1]))
+
+
+class SharedFits:
+    """Fits of processes that see the same values, by a digest of all that they follow from: the same digest means the
+    same fit, bit for bit."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+        """Fits of others, as plain values."""
+        self.made: dict[str, Any] = {}
+        """The latest fits that were made here."""
+
+    def learn(self, fits: Mapping[str, Any]) -> None:
+        """Takes in what others have made."""
+        self.known.update(fits)
+        _forget_all_but(100, self.known)  # 100: fits of others that are remembered; a fit is of use for a few asks
+
+    def keep(self, digest: str, fit: Any) -> None:
+        """Takes in what was made here."""
+        self.made[digest] = fit
+        _forget_all_but(2, self.made)  # 2: fits that are worth telling others, whose next ones begin with them
+
+
+def _forget_all_but(count: int, fits: dict[str, Any]) -> None:
+    while len(fits) > count:
+        del fits[next(iter(fits))]
+
+
+_SHARED: ContextVar[SharedFits | None] = ContextVar("shared fits", default=None)
+"""What `sharing` holds at the moment."""
+
+
+@contextlib.contextmanager
+def sharing(fits: SharedFits) -> Iterator[None]:
+    """Lets all models that are asked inside use and keep shared fits."""
+    token = _SHARED.set(fits)
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
 
 
 class Surrogate:
@@ -206,22 +250,47 @@ class Surrogate:
             rotation = np.array(state["rotation"], dtype=np.float64) if "rotation" in state else None
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: the fit of the model is not readable ({error!r})") from None
-        lines = len(self.kernel.lines)
-        sound = (
-            1 <= size <= len(y)
-            and size == scheduled(size)[1]
-            and lengthscale.shape == (self.cube.dim if self.ard else 1,)
-            and bool((np.isfinite(lengthscale) & (lengthscale > 0)).all())
-            and all(math.isfinite(number) and number >= 0 for number in numbers.values())
-            and min(numbers["scale"], numbers["signal"], numbers["noise"]) > 0
-            and (rotation is None or (self.rotate and rotation.shape == (lines, lines)))
-            and (rotation is None or bool((np.abs(rotation @ rotation.T - np.eye(lines)) < 1e-6).all()))
-        )
+        hyper = Hyper(lengthscale, numbers["noise"], numbers["signal"], numbers["quadratic"], rotation)
+        sound = 1 <= size <= len(y) and size == scheduled(size)[1] and self._sound(hyper, numbers["scale"])
         if not sound:
             raise ValueError(f"the state is damaged: it holds no fit of this model to {len(y)} values")
         self._observe(X, y, yvar)
-        hyper = Hyper(lengthscale, numbers["noise"], numbers["signal"], numbers["quadratic"], rotation)
         self._fits[scheduled(size)[0]] = hyper, numbers["scale"]
+
+    def _sound(self, hyper: Hyper, scale: float) -> bool:
+        """Whether hyper-parameters can be those of a fit of this model."""
+        numbers, lines, axes = (
+            (scale, hyper.noise, hyper.signal, hyper.quadratic),
+            len(self.kernel.lines),
+            hyper.rotation,
+        )
+        return (
+            hyper.lengthscale.shape == (self.cube.dim if self.ard else 1,)
+            and bool((np.isfinite(hyper.lengthscale) & (hyper.lengthscale > 0)).all())
+            and all(math.isfinite(number) and number >= 0 for number in numbers)
+            and min(scale, hyper.noise, hyper.signal) > 0
+            and (axes is None or (self.rotate and axes.shape == (lines, lines)))
+            and (axes is None or bool((np.abs(axes @ axes.T - np.eye(lines)) < 1e-6).all()))
+        )
+
+    def _digest(self, k: int, X: Array, y: Array, yvar: Array) -> str:
+        """Of all that scheduled fit k follows from, with the machine on which its last bits do."""
+        kernel, cube = self.kernel, self.cube
+        how = (machine(), kernel.kind, kernel.choices, cube.dim, cube.axes, cube.gates, self.prior, self.noise_var)
+        found = hashlib.blake2b(repr((k, how, self.ard, self.clip, self.compress, self.restart, self.rotate)).encode())
+        for part in (X, y, yvar):
+            found.update(np.ascontiguousarray(part).tobytes())
+        return found.hexdigest()[:32]
+
+    def _shared(self, fit: Any) -> tuple[Hyper, float] | None:
+        """A fit that another process has made; None where it is none of this model."""
+        try:
+            scale, noise, signal, quadratic, lengthscale, rotation = fit
+            axes = None if rotation is None else np.array(rotation, dtype=np.float64)
+            hyper = Hyper(np.array(lengthscale, dtype=np.float64), float(noise), float(signal), float(quadratic), axes)
+            return (hyper, float(scale)) if self._sound(hyper, float(scale)) else None
+        except (TypeError, ValueError, OverflowError):
+            return None
 
     def _observe(self, X: Array, y: Array, yvar: Array | None) -> tuple[Array, Array, Array]:
         """The history in the form in which it is modelled; drops what the cache holds about others."""
@@ -239,6 +308,10 @@ class Surrogate:
 
     def _fitted(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> tuple[Hyper, float]:
         """Hyper-parameters and scale of scheduled fit k, of the first `size` values."""
+        shared = _SHARED.get() if k not in self._fits else None
+        digest = "" if shared is None else self._digest(k, X[:size], y[:size], yvar[:size])
+        if shared is not None and (fit_of_others := self._shared(shared.known.get(digest))) is not None:
+            self._fits[k] = fit_of_others
         if k not in self._fits:
             values, slope = self.seen_as(y[:size], y[:size])
             offset, scale = standardisation(values)
@@ -256,6 +329,10 @@ class Surrogate:
             if self.rotate and (warm is None or k % 5 == 0):
                 hyper = turn_axes(*data, hyper, prior=self.prior, rounds=rounds)
             self._fits[k] = hyper, scale
+            if shared is not None:
+                axes = None if hyper.rotation is None else hyper.rotation.tolist()
+                numbers = scale, hyper.noise, hyper.signal, hyper.quadratic
+                shared.keep(digest, [*map(float, numbers), hyper.lengthscale.tolist(), axes])
         return self._fits[k]
 
     def _surprised(self, hyper: Hyper, X: Array, y: Array, yvar: Array, before: int) -> bool:

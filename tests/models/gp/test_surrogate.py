@@ -1,5 +1,6 @@
 """The surrogate: a pure function of the history, and hard to break."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,11 +12,13 @@ from regretless.models.gp.sobol import sobol_points
 from regretless.models.gp.surrogate import (
     MOST_FITTED,
     SIZES,
+    SharedFits,
     Surrogate,
     clipped,
     is_fresh,
     near_one,
     scheduled,
+    sharing,
     standardisation,
 )
 from regretless.space import Cube, Space
@@ -239,3 +242,38 @@ def test_a_fit_begins_afresh_where_a_thin_layer_comes_as_a_surprise(seed: int) -
         at_once = Surrogate(Cube.box(3), clip=False, restart=restart).gp(X, y).hyper
         assert np.array_equal(at_once.lengthscale, hyper.lengthscale)  # the history decides, not who asked when
     assert densities[0] < densities[1] - 20.0
+
+
+@pytest.mark.parametrize("options", [{}, {"clip": False, "compress": True, "rotate": True}, {"ard": False}])
+def test_shared_fits_are_those_that_a_model_makes(options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are taken where all that a fit follows from is the same; what is damaged is made anew."""
+    cube = Space({"a": Float(1e-3, 20, log=True), "n": Int(3, 90), "b": Float(-7, 2), "c": Choice(["x", "y"])}).cube()
+    rng = np.random.default_rng(3)
+    X = cube.snap(rng.random((34, cube.dim)))
+    y = -((X[:, 0] - 0.4) ** 2) - 0.3 * np.sin(5 * X[:, 2]) + 0.1 * X[:, 1]
+    alone, first = Surrogate(cube, **options).gp(X, y), SharedFits()
+    with sharing(first):
+        Surrogate(cube, **options).gp(X, y)
+
+    def made(known: dict, values: np.ndarray, **others: object) -> int:
+        """How many fits a model makes; with the same values and options its posterior is that of a model alone."""
+        second = SharedFits()
+        second.learn(known)
+        monkeypatch.setattr(second, "keep", lambda *_: count.append(1))
+        count: list[int] = []
+        with sharing(second):
+            gp = Surrogate(cube, **(options | others)).gp(X, values)
+        if values is y and not others:
+            assert gp.mean_at(X[:5]).tobytes() == alone.mean_at(X[:5]).tobytes()
+        return len(count)
+
+    everything = made({}, y)
+    assert everything > 1
+    assert made(first.made, y) == 0
+    changed = y.copy()
+    changed[7] += 1e-9
+    assert made(first.made, changed) == everything
+    assert made(first.made, y, kernel="se") == everything
+    assert made(first.made, y, noise_var=0.01) == everything
+    for damaged in (None, [1.0], [math.nan, *next(iter(first.made.values()))[1:]], "x"):
+        assert made(dict.fromkeys(first.made, damaged), y) == everything
