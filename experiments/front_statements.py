@@ -132,6 +132,7 @@ def statements(opt: rg.Optimizer, history: Any, truth: Array) -> dict[str, Any]:
     more = candidates(task.space.cube(), np.random.default_rng(1), X, 400)
     draws = drawn_values(task, method, history, np.concatenate([X, more]))[: 150 if k == 2 else 40]
     gain = float(np.quantile([hypervolume(Y, below) / covered - 1 for Y in draws], 0.95))
+    epsilon = float(np.quantile([accuracy(F, Y, span) for Y in draws], 0.95))
     forecast = front_forecasts(history, [2 * len(history)], noisy=False)[0]
     exchanges = []
     for row in {compromise(F), len(rows) // 2}:
@@ -146,8 +147,15 @@ def statements(opt: rg.Optimizer, history: Any, truth: Array) -> dict[str, Any]:
                 exchanges.append({"low": low, "median": median, "high": high, "true": least, "span": float(span[b])})
     return {
         "n": len(history), "missing": hypervolume(truth, below) / covered - 1, "drawn": gain,
+        "epsilon": epsilon, "true epsilon": accuracy(F, truth, span),
         "forecast": None if forecast.unknown else forecast.quantile(0.95), "exchanges": exchanges,
     }  # fmt: skip
+
+
+def accuracy(F: Array, Y: Array, span: Array) -> float:
+    """By what share of the range (k) of each objective the members F (m x k) of a front have to be better so that each
+    of the values Y (n x k) is reached in all objectives by one: the additive epsilon of Zitzler et al. (2003)."""
+    return max(0.0, float(((Y[:, None] - F) / span).max(axis=2).min(axis=1).max()))
 
 
 def table(path: Path) -> None:
@@ -175,6 +183,12 @@ def table(path: Path) -> None:
                 f"| {family} | {len(rows)} | {np.median(missing):.3f} | {name} | {(missing <= said).mean():.2f}"
                 f" | {np.median(said):.2f} |"
             )
+    print("\n| kind | moments | median epsilon | 95 % of drawn fronts holds | twice that | median bound |")
+    print("|---|---|---|---|---|---|")
+    for family, rows in by_family.items():
+        true, said = (np.array([row[name] for row in rows]) for name in ("true epsilon", "epsilon"))
+        held = f"{(true <= said).mean():.2f} | {(true <= 2 * said).mean():.2f}"
+        print(f"| {family} | {len(rows)} | {np.median(true):.3f} | {held} | {np.median(said):.2f} |")
 
 
 def main() -> None:

@@ -33,13 +33,25 @@ class History:
         constraints: how many values of constraints come with every value.
         cost: whether a cost does.
         noise_bound: how far a value may lie from the noiseless one, where that is known; 0: nothing is known.
+        reference: what the value of each objective has to exceed to be of interest, NaN where nothing is said; None:
+            nothing is said of any.
     """
 
     def __init__(
-        self, dim: int, *, objectives: int = 1, constraints: int = 0, cost: bool = False, noise_bound: float = 0.0
+        self,
+        dim: int,
+        *,
+        objectives: int = 1,
+        constraints: int = 0,
+        cost: bool = False,
+        noise_bound: float = 0.0,
+        reference: ArrayLike | None = None,
     ) -> None:
         self.dim, self.objectives, self.n_constraints, self.has_cost = dim, objectives, constraints, cost
         self.noise_bound = noise_bound
+        said = np.full(objectives, np.nan) if reference is None else np.array(reference, dtype=np.float64)
+        self.reference: Array = said
+        """What each objective has to exceed, k, NaN where nothing is said."""
         self._table = _Table(dim, 2 * objectives, constraints + cost)
         self._values = self._failures = self._beyond = self._known = 0
         self.pending: Array = np.empty((0, dim))

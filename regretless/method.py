@@ -32,7 +32,7 @@ from regretless.basics.streams import checked_seed as checked_seed
 from regretless.basics.streams import keyed_generator as keyed_generator
 from regretless.basics.threads import threads_for
 from regretless.certificate import Certificate
-from regretless.fronts.choice import compromise
+from regretless.fronts.choice import compromise, of_interest
 from regretless.fronts.dominance import nondominated
 from regretless.history import LARGEST as LARGEST
 from regretless.history import History
@@ -129,7 +129,8 @@ class Method(ABC):
             raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
         if history.objectives > 1:
             rows, values, _ = self.front(history)
-            return np.array(history.X[rows[compromise(values)]])
+            good = of_interest(values, history.reference)
+            return np.array(history.X[rows[good][compromise(values[good])]])
         if not self.noise(history).shows:
             return np.array(history.X[history.best_row()])
         with threads_for(self.traits.model_free):

@@ -45,7 +45,7 @@ from regretless.outlook.standing import Standing
 from regretless.outlook.stopping import USUAL_TRIALS
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Array
-from regretless.task import CostKind, Direction, Task, objectives_of
+from regretless.task import CostKind, Direction, Reference, Task, objectives_of
 from regretless.trial import Trial as Trial
 from regretless.trial import checked_constraints, checked_cost, own_values
 
@@ -94,6 +94,8 @@ class Optimizer:
         objectives: the names of several objectives, or a mapping of names to directions; values are then told by name,
             or in this order.
         noisy: whether values are noisy, where that is known; None: the values have to show it.
+        reference: of several objectives, the value that each has to be better than to be of interest, by name or in
+            their order; None: the values say from where on hypervolume counts.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Optimizer:
@@ -119,11 +121,12 @@ class Optimizer:
         noise_bound: float | None = None,
         objectives: Sequence[str] | Mapping[str, Direction] | None = None,
         noisy: bool | None = None,
+        reference: Reference | None = None,
     ) -> None:
         names, directions = objectives_of(objectives, direction)
         self.task = space if isinstance(space, Task) else Task(
             space, directions, budget, seed, constraints, cost, probes, floor, ceiling, noise_bound, names,
-            noisy,
+            noisy, reference,
         )  # fmt: skip
         """What was asked."""
         self.space, self.direction, self.seed = self.task.space, self.task.direction, self.task.seed

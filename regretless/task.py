@@ -7,6 +7,7 @@ and nowhere else; every door makes a `Task`, and a file holds one.
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -19,6 +20,8 @@ from regretless.basics.streams import checked_seed
 from regretless.space import Space, SpaceLike
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
+Reference: TypeAlias = Mapping[str, float] | Sequence[float | None]
+"""The values that objectives have to be better than, as users write them: by name, or in the order of objectives."""
 CostKind: TypeAlias = Literal["told", "seconds"]
 """Where the cost of an evaluation comes from."""
 
@@ -40,6 +43,8 @@ class Task:
         noise_bound: how far noise can carry a value from the truth at most; 0: nothing is known.
         objectives: the names of the objectives; empty where there is one.
         noisy: whether values are noisy, where that is known; None: the values have to show it.
+        reference: of several objectives, the value that each has to be better than to be of interest, by name or in
+            their order; None where any value is, and the values then say from where on hypervolume counts.
     """
 
     space: Space
@@ -54,6 +59,7 @@ class Task:
     noise_bound: float = 0.0
     objectives: tuple[str, ...] = ()
     noisy: bool | None = None
+    reference: tuple[float | None, ...] = ()
 
     if TYPE_CHECKING:  # what may be written is more than what is kept
 
@@ -71,6 +77,7 @@ class Task:
             noise_bound: float | None = None,
             objectives: Sequence[str] = (),
             noisy: bool | None = None,
+            reference: Reference | None = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -99,6 +106,7 @@ class Task:
             ("objectives", _names(self.objectives, len(self.directions))),
         ):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "reference", _reference(self.reference, self.objectives))
 
     @property
     def direction(self) -> Direction:
@@ -119,6 +127,12 @@ class Task:
     def signs(self) -> tuple[float, ...]:
         """What turns the values of each objective into those of a maximisation."""
         return tuple(1.0 if direction == "maximize" else -1.0 for direction in self.directions)
+
+    @property
+    def least_of_interest(self) -> list[float] | None:
+        """The reference of each objective as one of a maximisation, NaN where it has none; None: no objective has."""
+        pairs = zip(self.signs, self.reference, strict=False)
+        return [math.nan if value is None else sign * value for sign, value in pairs] or None
 
     @property
     def limit(self) -> float | None:
@@ -192,6 +206,24 @@ def _names(names: Any, count: int) -> tuple[str, ...]:
     if found and len(found) != count:
         raise ValueError(f"a task with {count} directions has {count} objectives, got the names {list(found)!r}")
     return found
+
+
+def _reference(given: Any, objectives: tuple[str, ...]) -> tuple[float | None, ...]:
+    """The reference of each objective; empty where none has one."""
+    if given is None or (not isinstance(given, Mapping) and isinstance(given, Sequence) and not given):
+        return ()
+    if len(objectives) < 2:
+        raise ValueError("reference= is for several objectives, this task has one")
+    if isinstance(given, Mapping):
+        if unknown := [name for name in given if name not in objectives]:
+            raise ValueError(f"reference: the objectives are named {list(objectives)}, got {unknown[0]!r}")
+        given = [given.get(name) for name in objectives]
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != len(objectives):
+        raise ValueError(f"reference must have a value or None for each of {list(objectives)}, got {given!r}")
+    for name, value in zip(objectives, given, strict=True):
+        in_range("(-inf, inf) or None", **{f"reference of {name}": value})
+    found = tuple(None if value is None else float(value) for value in given)
+    return found if any(value is not None for value in found) else ()
 
 
 def _shown(value: Any) -> str:

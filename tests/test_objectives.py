@@ -165,6 +165,68 @@ def test_what_a_task_may_not_be() -> None:
         rg.minimize(lambda **_: (1.0, 2.0), SPACE, trials=3, progress=False)
 
 
+@pytest.mark.parametrize("method", ["auto", "gp-ehvi", "sms-emoa"])
+def test_a_reference_says_what_is_of_interest(method: str, tmp_path: Path) -> None:
+    asks = {"score": -0.5, "ms": 30.0}
+
+    def good(opt: rg.Optimizer) -> list[bool]:
+        return [t.values[0] > asks["score"] and t.values[1] < asks["ms"] for t in opt.trials if t.values]
+
+    trials = 90 if method == "sms-emoa" else 40  # it learns by generations
+    free, bound = asked(trials, method), asked(trials, method, reference=asks)
+    assert sum(good(bound)[20:]) > sum(good(free)[20:])
+    assert bound.task.reference == (-0.5, 30.0)
+    for taken in (bound.recommend(), rg.Result.of(bound).pick().params):
+        values = both(**taken)
+        assert values["score"] > asks["score"]
+        assert values["ms"] < asks["ms"]
+    bound.save(tmp_path / "run")
+    again = rg.Optimizer.load(tmp_path / "run")
+    assert again.task == bound.task
+    assert np.array_equal(again.ask().unit, bound.ask().unit)
+    same = rg.Optimizer(SPACE, method, objectives=OBJECTIVES, seed=3, budget=40, reference=[-0.5, 30])
+    assert same.task == bound.task
+
+
+def test_a_reference_of_one_objective_leaves_the_other_to_the_values(tmp_path: Path) -> None:
+    told: dict[str, Any] = {"objectives": OBJECTIVES, "seed": 0, "progress": False}
+    result = rg.minimize(both, SPACE, trials=24, reference={"ms": 12.0}, **told)
+    assert result.optimizer.task.reference == (None, 12.0)
+    assert result.values[1] < 12.0
+    assert rg.minimize(both, SPACE, trials=3, reference={}, **told).optimizer.task.reference == ()
+    file = tmp_path / "run"
+    rg.minimize(both, SPACE, trials=3, checkpoint=file, reference={"ms": 12.0}, **told)
+    with pytest.raises(ValueError, match=r"it holds reference = \[None, 12.0\], this run asks for \[\]"):
+        rg.minimize(both, SPACE, trials=5, checkpoint=file, **told)
+
+
+def test_a_reference_that_nothing_reaches_breaks_nothing() -> None:
+    for k in (2, 4):
+        opt = rg.Optimizer([(-3, 5), (0.1, 7)], objectives=[f"f{j}" for j in range(k)], seed=1, reference=[-9.0] * k)
+        for _ in range(14):
+            trial = opt.ask()
+            opt.tell(trial, tuple(float(np.sum((trial.x - j) ** 2)) for j in range(k)))
+        assert any("better than its reference -9: is it on the right side?" in str(a) for a in rg.advise(opt))
+        assert "nothing is better than the reference" in str(opt.outlook)
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ({"points": 1.0}, r"named \['score', 'ms'\], got 'points'"),
+        ([1.0], "a value or None for each"),
+        ("ab", "a value or None for each"),
+        ({"ms": math.nan}, "reference of ms must be a number"),
+        ({"ms": "20"}, "reference of ms must be a number"),
+    ],
+)
+def test_what_a_reference_may_not_be(reference: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        rg.Optimizer(SPACE, objectives=OBJECTIVES, reference=reference)
+    with pytest.raises(ValueError, match="reference= is for several objectives, this task has one"):
+        rg.Optimizer(SPACE, reference=[1.0])
+
+
 def test_an_objective_that_never_varies_is_named() -> None:
     result = rg.minimize(
         lambda x: {"a": (x[0] - 1) ** 2, "b": 7.0}, [(-3, 5)], objectives=["a", "b"], trials=12, seed=0, progress=False

@@ -16,6 +16,7 @@ Deviations
     3. From three objectives on contributions are estimated: the hypervolume is an average over directions of how far
        the front reaches in each, so a member adds what it reaches beyond the second (Deng and Zhang 2019).
     4. Choices are taken from either parent, and now and then drawn afresh.
+    5. Members that are worse than the user's reference in some objective leave before those that are not.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class SMSEMOA(DesignedMethod):
 
     def _update(self, history: History, first: int) -> None:
         if not len(self._X):
-            self._Y = np.empty((0, history.objectives))
+            self._Y, self._reference = np.empty((0, history.objectives)), history.reference
             # 512: directions in which the estimated hypervolume is measured
             self._directions = np.abs(self._fixed_generator().standard_normal((512, history.objectives)))
             self._directions /= np.sqrt((self._directions**2).sum(axis=1, keepdims=True))
@@ -83,7 +84,7 @@ class SMSEMOA(DesignedMethod):
         """The row of the member that leaves: of the last layer the one that contributes least."""
         if self._Y.shape[1] == 1:
             return int(self._Y.argmin())
-        layer = layers(self._Y)
+        layer = layers(self._Y) + len(self._Y) * (self._reference > self._Y).any(axis=1)
         last = np.flatnonzero(layer == layer.max())
         if len(last) == 1:
             return int(last[0])

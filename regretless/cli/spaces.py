@@ -25,22 +25,31 @@ OPTIONS = (
 )
 """What describes a space; --choice takes commas as in a CSV file, or a JSON list where labels are numbers."""
 objective_option = click.option(
-    "--objective", "objectives", multiple=True, metavar="NAME[:min|max]", help="One of several objectives, by its name."
+    "--objective",
+    "objectives",
+    multiple=True,
+    metavar="NAME[:min|max[:REFERENCE]]",
+    help="One of several objectives, by its name, and the value that it has to be better than to be of interest.",
 )
 """What names several objectives."""
 
 
-def objectives_named(texts: Sequence[str], maximize: bool) -> dict[str, Any] | None:
-    """The objectives that were named, each with its direction; None: there is one, without a name."""
+def objectives_named(texts: Sequence[str], maximize: bool) -> dict[str, Any]:
+    """The options `objectives` and `reference` of those that were named; None: there is one, without a name."""
     found: dict[str, Any] = {}
+    reference: dict[str, float] = {}
     for text in texts:
-        name, _, way = text.partition(":")
+        name, way, least = (*text.split(":", 2), "", "")[:3]
         if way not in ("", "min", "max", "minimize", "maximize") or not name or name in found:
             raise click.UsageError(f"--objective is written NAME, NAME:min or NAME:max, each name once, got {text!r}")
         found[name] = "maximize" if way.startswith("max") or (maximize and not way) else "minimize"
+        try:
+            reference |= {name: float(least)} if least else {}
+        except ValueError:
+            raise click.UsageError(f"--objective {text}: the reference is a number, got {least!r}") from None
     if len(found) == 1:
         raise click.UsageError("--objective names one of several; a single one needs no name")
-    return found or None
+    return {"objectives": found or None, "reference": reference or None}
 
 
 def space_options(command: Command) -> Command:

@@ -113,8 +113,8 @@ def _fresh(options: dict[str, Any], maximize: bool) -> Optimizer | None:
     space = space_of(*(options.pop(name) for name in ("space_file", "floats", "ints", "choices")))
     if space is None:
         return None
-    several = objectives_named(options.pop("objectives"), maximize)
-    return begin(space, direction="maximize" if maximize else "minimize", objectives=several, **options)
+    options |= objectives_named(options["objectives"], maximize)
+    return begin(space, direction="maximize" if maximize else "minimize", **options)
 
 
 def _line(trial: Trial) -> str:

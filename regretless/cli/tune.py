@@ -143,13 +143,12 @@ def tune(objective: str, maximize: bool, report: str | None, as_json: bool, **op
     if space is None:
         raise click.UsageError("the parameters are missing: give --space, --int, --float or --choice")
     with traced(objective):
-        several = objectives_named(options.pop("objectives"), maximize)
+        options |= objectives_named(options["objectives"], maximize)
         of_programs = {name: options.pop(name) for name in OF_PROGRAMS}
         options["repeat"] = 1
         if is_function(objective):  # a program repeats its last command alone
             options["repeat"], of_programs["repeat"] = of_programs["repeat"], 1
-        function = objective_of(objective, space, of_programs, list(several or ()))
-    options["objectives"] = several
+        function = objective_of(objective, space, of_programs, list(options["objectives"] or ()))
     until = {name: options.pop(name) for name in list(options) if name.startswith("until_") or name in OF_RULES}
     kept = options["storage"] or options["checkpoint"]
     with ended_by_signals(function) if isinstance(function, Program) else traced(objective):
@@ -193,7 +192,7 @@ def run(function: Callable[..., Any], space: Space, maximize: bool, options: dic
 
     own = {
         name: options.pop(name)
-        for name in ("constraints", "cost", "earlier", "jobs", "checkpoint", "objectives", "repeat")
+        for name in ("constraints", "cost", "earlier", "jobs", "checkpoint", "objectives", "reference", "repeat")
     }
     storage, study, workers = (options.pop(name) for name in ("storage", "study", "workers"))
     if storage is None:
@@ -209,6 +208,7 @@ def run(function: Callable[..., Any], space: Space, maximize: bool, options: dic
     if own["constraints"] or own["earlier"] is not None or own["cost"] is not None:
         raise click.UsageError("a study learns constraints and costs from its trials and has its own past: leave these")
     options |= {"direction": "maximize" if maximize else "minimize", "objectives": own["objectives"]}
+    options["reference"] = own["reference"]
     return tuned_in_storage(function, space, storage, study, options | {"workers": workers})
 
 

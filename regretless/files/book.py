@@ -153,7 +153,7 @@ def empty_history(task: Task, method: Method) -> History:
     learns = task.n_constraints if method.traits.constraints else 0
     return History(
         method.dim, objectives=len(task.directions), constraints=learns, cost=task.cost is not None,
-        noise_bound=task.noise_bound,
+        noise_bound=task.noise_bound, reference=task.least_of_interest,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Which member of a front to take, where nobody says more than how much each objective counts."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless.space.parameters import Array
 
@@ -10,6 +11,12 @@ def compromise(Y: Array, weights: Array | None = None) -> int:
     raised to the weights (k): Nash's bargaining solution. The unit in which an objective is written plays no part."""
     powers = np.ones(Y.shape[1]) if weights is None else weights
     return int(np.argmax(np.log(gained(Y)) @ powers))
+
+
+def of_interest(Y: Array, reference: Array) -> NDArray[np.bool_]:
+    """Which values (m x k) are better than the reference (k, NaN where there is none), m; all, where none is."""
+    good = np.asarray(((reference < Y) | np.isnan(reference)).all(axis=1))
+    return good if good.any() else np.ones(len(Y), dtype=bool)
 
 
 def gained(Y: Array) -> Array:

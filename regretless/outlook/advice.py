@@ -6,6 +6,10 @@
     noise       the same setting gave different values, so a single value may be luck
     repeated    settings were evaluated again although values are exact
     failures    failures lie together in one part of a range
+    reference   of several objectives: no setting is better than what the user asks for
+
+With several objectives each is judged by itself, from the end of the front that is best in it; a parameter hardly
+matters where it does to none of them.
 
 How often each is found where it is planted, and said where it is not, is measured (docs/lab/outlook.md).
 
@@ -15,12 +19,13 @@ How often each is found where it is planted, and said where it is not, is measur
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless.models.gp.sobol import sobol_points
 from regretless.outlook.estimates import Estimates
@@ -88,6 +93,37 @@ def advice_on(run: Known) -> tuple[Advice, ...]:
         on_a_bound = {name for advice in found if advice.kind == "bound" for name in advice.parameters}
         found += hardly_matter(run, but=on_a_bound)
     return (*found, *repeated(run))
+
+
+def advice_on_several(runs: Mapping[str, Known]) -> tuple[Advice, ...]:
+    """The same for a run with several objectives, each known by its name, with its best setting as the recommended."""
+    first, found = next(iter(runs.values())), []
+    for name, run in runs.items():
+        of_one = [*(on_bounds(run) if run.asks_model else ()), *noise(run)]
+        found += [replace(advice, sentence=f"For {name}: {advice.sentence}") for advice in of_one]
+    found += failures(first)
+    if all(run.asks_model for run in runs.values()):
+        on_a_bound = {name for advice in found if advice.kind == "bound" for name in advice.parameters}
+        of_each = [hardly_matter(run, but=on_a_bound) for run in runs.values()]
+        small = [{name for advice in of_one for name in advice.parameters} for of_one in of_each]
+        if none := [name for name, _ in _axes(first) if all(name in of_one for of_one in small)]:
+            words = f"{_listed(none)} hardly {'matters' if len(none) == 1 else 'matter'} to any objective"
+            way = f"Fix {'it' if len(none) == 1 else 'them'} to make the search smaller."
+            found.append(Advice("matters", f"{words}. {way}", tuple(none)))
+    return (*found, *(() if any(run.estimates.noisy for run in runs.values()) else repeated(first)))
+
+
+def beyond_reference(
+    names: Sequence[str], reference: Sequence[float | None], better: NDArray[np.bool_]
+) -> list[Advice]:
+    """What to say where no setting is better than the reference; `better` says where it is, n x k."""
+    if not any(value is not None for value in reference) or better.all(axis=1).any():
+        return []
+    for name, value, some in zip(names, reference, better.T, strict=True):
+        if not some.any():
+            says = f"No setting has {name} better than its reference {value:g}: is it on the right side?"
+            return [Advice("reference", says)]
+    return [Advice("reference", "No setting is better than the reference in all objectives: ask for less in one.")]
 
 
 # ---------------------------------------------------------------- ranges

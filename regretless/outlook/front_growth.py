@@ -1,8 +1,8 @@
 """How much hypervolume further trials add to a front: a fitted forecast.
 
-The hypervolume V_t of the front of the first t values begins a tenth of the front's range below its worst values, at
-the moment of the forecast. With the growth of the last half, g = 1 - V_(t/2) / V_t, the quantile q of the gain
-G = V_(t+m) / V_t - 1 of m further trials is taken to follow
+The hypervolume V_t of the front of the first t values begins at the run's reference or, without one, a tenth of the
+front's range below its worst values, at the moment of the forecast. With the growth of the last half,
+g = 1 - V_(t/2) / V_t, the quantile q of the gain G = V_(t+m) / V_t - 1 of m further trials is taken to follow
 
     log(G + 0.001) = a_q + b_q log(g + 0.001) + c_q log(m / t).
 
@@ -55,7 +55,7 @@ def _percent(share: float) -> str:
 def front_forecasts(history: History, trials: Sequence[int], *, noisy: bool) -> list[Forecast]:
     """The forecast for each number of further trials."""
     Y = history.Y[history.feasible]
-    why, growth = _growth(Y, noisy)
+    why, growth = _growth(Y, history.reference, noisy)
     out: list[Forecast] = []
     for m in trials:
         far = m > FURTHEST * len(Y)
@@ -64,8 +64,9 @@ def front_forecasts(history: History, trials: Sequence[int], *, noisy: bool) -> 
     return out
 
 
-def _growth(Y: Array, noisy: bool) -> tuple[str, float]:
-    """Why nothing can be forecast, or the growth of the last half of values Y (t x k)."""
+def _growth(Y: Array, asked: Array, noisy: bool) -> tuple[str, float]:
+    """Why nothing can be forecast, or the growth of the last half of values Y (t x k); `asked`: where the hypervolume
+    begins, k, NaN where the values say so."""
     if noisy:
         return "the values are noisy, and forecasts of hypervolume are for exact ones", 0.0
     if len(Y) < LEAST_VALUES:
@@ -75,8 +76,12 @@ def _growth(Y: Array, noisy: bool) -> tuple[str, float]:
     if (span <= 0).any():
         return "the front is a single point", 0.0
     # 0.1: how far below the worst of the front the hypervolume begins, as a share of the front's range
-    scaled, origin = (Y - (front.min(axis=0) - 0.1 * span)) / span, np.zeros(len(span))
-    return "", 1.0 - hypervolume(scaled[: len(Y) // 2], origin) / hypervolume(scaled, origin)
+    begins = np.where(np.isnan(asked), front.min(axis=0) - 0.1 * span, asked)
+    scaled, origin = (Y - begins) / span, np.zeros(len(span))
+    covered = hypervolume(scaled, origin)
+    if covered <= 0:
+        return "nothing is better than the reference in all objectives yet", 0.0
+    return "", 1.0 - hypervolume(scaled[: len(Y) // 2], origin) / covered
 
 
 def _gains(growth: float, ahead: float) -> tuple[float, ...]:

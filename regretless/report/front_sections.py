@@ -122,7 +122,8 @@ def growth_section(data: RunData) -> list[Section]:
     worst, best = np.quantile(final, 0.1, axis=0), final.max(axis=0)
     # 0.1: how far below the worst of the front the hypervolume begins, as a share of the front's range
     span = np.where(best > worst, best - worst, 1.0)
-    scaled = (Y - (worst - 0.1 * span)) / span
+    asked = data.optimizer.history.reference
+    scaled = (Y - np.where(np.isnan(asked), worst - 0.1 * span, asked)) / span
     # 80: moments of a run at which the hypervolume is drawn
     sizes = np.unique(np.rint(np.linspace(1, len(Y), min(len(Y), 80))).astype(int))
     volumes = np.array([hypervolume(scaled[:n][good[:n]], np.zeros(len(span))) for n in sizes])

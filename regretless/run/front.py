@@ -19,7 +19,7 @@ from regretless.basics.extras import optional
 from regretless.basics.options import in_range
 from regretless.basics.values import shown
 from regretless.files.earlier import columns_of
-from regretless.fronts.choice import compromise
+from regretless.fronts.choice import compromise, of_interest
 from regretless.fronts.preferences import Preferences
 from regretless.optimizer import Optimizer
 from regretless.outlook.probes import Share, rule_of
@@ -204,7 +204,7 @@ class Front(Sequence[Member]):
         weights: Mapping[str, float] | None = None,
         prefer: Callable[[Member, Member], Member] | None = None,
     ) -> Member:
-        """The member to take.
+        """The member to take, better than the reference of the run where one is.
 
             front.pick()                                  # a compromise
             front.pick(limits={"ms": 20})                 # the best of the others where ms is at most 20
@@ -226,6 +226,7 @@ class Front(Sequence[Member]):
             raise ValueError("there is nothing to pick: no evaluation succeeded")
         floors, powers = self._wishes(limits or {}, weights or {})
         rows = np.flatnonzero((values >= floors).all(axis=1))
+        rows = rows[of_interest(values[rows], self.optimizer.history.reference)]
         if not len(rows):
             at, signs = list(self.objectives), self.optimizer.task.signs
             best = {name: signs[at.index(name)] * values[:, at.index(name)].max() for name in limits or {}}
@@ -251,6 +252,7 @@ class Front(Sequence[Member]):
 
         def choice(Y: Array) -> int | None:
             rows = np.flatnonzero((floors <= Y).all(axis=1))
+            rows = rows[of_interest(Y[rows], opt.history.reference)]
             return int(rows[compromise(Y[rows], powers)]) if len(rows) else None
 
         with opt.computing() as method:

@@ -42,7 +42,7 @@ from regretless.run.evaluation import (
 )
 from regretless.run.result import Result
 from regretless.space import Space, SpaceLike
-from regretless.task import CostKind, Direction, Task, objectives_of
+from regretless.task import CostKind, Direction, Reference, Task, objectives_of
 from regretless.trial import last_line
 
 P = ParamSpec("P")
@@ -120,6 +120,7 @@ def minimize(
     noise_bound: float | None = None,
     objectives: Sequence[str] | Mapping[str, Direction] | None = None,
     noisy: bool | None = None,
+    reference: Reference | None = None,
     repeat: int = 1,
 ) -> Result:
     """Finds the setting with the smallest value of fun, or the front of several objectives.
@@ -163,6 +164,8 @@ def minimize(
             `result.front`, and `result.params` a compromise (`result.pick`).
         noisy: whether values are noisy, where that is known. True: the model decides from the beginning, not the
             luckiest value; False: nothing is evaluated twice to find out. None: it is found out.
+        reference: of several objectives, the value that each has to be better than to be of interest, such as
+            {"loss": 0.5, "ms": 50}; None: the values say from where on hypervolume counts.
         repeat: how often fun is called for each trial; the value is the mean, and its variance is told with it.
 
     Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
@@ -208,6 +211,7 @@ class _Run:
     noise_bound: float | None
     objectives: Sequence[str] | Mapping[str, Direction] | None
     noisy: bool | None
+    reference: Reference | None
     repeat: int
 
     def __post_init__(self) -> None:
@@ -265,7 +269,7 @@ class _Run:
         return Task(
             Space(self.space), directions, int(self.trials), self.seed, self.constraints, self.cost,
             probes_for(self.stop, self.probes), self.floor, self.ceiling, self.noise_bound, names,
-            self.noisy,
+            self.noisy, self.reference,
         )  # fmt: skip
 
     def result(self) -> Result:

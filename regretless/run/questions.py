@@ -14,7 +14,7 @@ import numpy as np
 from regretless.basics.extras import optional
 from regretless.basics.values import shown
 from regretless.optimizer import Optimizer, Trial
-from regretless.outlook.advice import Advice, Known, advice_on
+from regretless.outlook.advice import Advice, Known, advice_on, advice_on_several, beyond_reference
 from regretless.outlook.estimates import (
     WEIGHTS,
     Candidate,
@@ -143,23 +143,31 @@ def _mean(paid: Sequence[float | None]) -> float | None:
 
 def advise(within: Any) -> tuple[Advice, ...]:
     """What a run bears out to do next, one sentence each: ranges to widen or narrow, parameters that hardly matter,
-    noise, settings evaluated twice, failures that lie together. Empty where nothing is borne out.
+    noise, settings evaluated twice, failures that lie together. Empty where nothing is borne out. With several
+    objectives each is judged by itself, and no range is said to be too wide.
 
         for advice in rg.advise(study):                      # a Result, an Optimizer, or any sampler's study
             print(advice)
     """
     run = optimizer_of(within)
-    history, method = run.history, run.method
-    if run.task.several or len(history) == 0:
+    history = run.history
+    if len(history) == 0:
         return ()
-    params = run.recommend()
-    failed = np.array([in_shares(run.task, method, x) for x in history.failed]).reshape(-1, len(run.space))
-    known = Known(
-        run.space,
-        _estimates(run),
-        failed,
-        run.space.encode(params),
-        params,
-        variances_told=bool((history.yvar > 0).any()),
-    )
-    return advice_on(known)
+    if not run.task.several:
+        return advice_on(_known(run, run.recommend()))
+    with run.computing() as method:
+        rows, values, _ = method.front(history)
+    ends = [run.space.decode(history.X[row], method.traits.choices) for row in rows[values.argmax(axis=0)]]
+    known = {name: _known(run, end, j) for j, (name, end) in enumerate(zip(run.task.objectives, ends, strict=True))}
+    better = (history.reference < history.Y) | np.isnan(history.reference)
+    found = beyond_reference(run.task.objectives, run.task.reference, better)
+    return (*found, *advice_on_several(known))
+
+
+def _known(run: Optimizer, params: dict[str, Any], j: int = 0) -> Known:
+    """What advice rests on, for objective j with these parameters as its best."""
+    estimates = estimates_of(run.task, run.method, run.history, j)
+    failed = [in_shares(run.task, run.method, x) for x in run.history.failed]
+    told = bool((run.history.Yvar[:, j] > 0).any())
+    place, rows = run.space.encode(params), np.array(failed).reshape(-1, len(run.space))
+    return Known(run.space, estimates, rows, place, params, variances_told=told)

@@ -101,7 +101,8 @@ class Result:
         if not self.params or not self.trials:
             return (str(self.certificate),)
         if self.optimizer.task.several:  # a gap speaks of one objective
-            return (str(self.outlook), *[self.certificate.share_sentence()] * self.certificate.speaks_of_share)
+            share = [self.certificate.share_sentence()] * self.certificate.speaks_of_share
+            return (str(self.outlook), *map(str, self.advice), *share)
         found = [str(self.outlook), *[str(self.rivals)] * bool(self.rivals), *map(str, self.advice)]
         return (*found, *[str(self.certificate)] * self.certificate.says_something)
 
@@ -221,7 +222,8 @@ class Result:
             why = f"; the last one with: {error}" if error and error not in self.message else ""
             return printable("\n".join([*lines, *[words + why for words in failures]]))
         if self.optimizer.task.several:
-            return "\n".join([*lines, f"  {self.value_words}", *failures, str(self.front), f"  {self.outlook}"])
+            told = [f"  {words}" for words in (self.outlook, *self.advice)]
+            return printable("\n".join([*lines, f"  {self.value_words}", *failures, str(self.front), *told]))
         said = [f"  {words}" for words in self.said]
         return printable("\n".join([*lines, f"  {self.value_words}", *failures, *said]))
 

@@ -118,6 +118,9 @@ def _add_search(server: MCPServer, studies: Studies) -> None:
         objectives: Annotated[
             dict[str, Literal["minimize", "maximize"]] | None, Field(description="names and directions of several")
         ] = None,
+        reference: Annotated[
+            dict[str, float] | None, Field(description="by name: what each has to be better than to be of interest")
+        ] = None,
         constraints: Annotated[list[str], Field(description="names; a constraint holds where it is at most 0")] = [],  # noqa: B006
         seed: int | None = None,
         method: str = "auto",
@@ -125,7 +128,7 @@ def _add_search(server: MCPServer, studies: Studies) -> None:
         """Begins a study; one that is there and asks for the same is that one."""
         fresh = begin(
             space, method=method, direction=direction, budget=budget, seed=seed, constraints=constraints,
-            objectives=objectives,
+            objectives=objectives, reference=reference,
         )  # fmt: skip
         with studies.opened(study, fresh, seeded=seed is not None) as run:
             task, known = run.optimizer.task, len(run.optimizer.trials)

@@ -211,6 +211,7 @@ def begin(
     noise_bound: float | None = None,
     objectives: Sequence[str] | Mapping[str, Any] | None = None,
     noisy: bool | None = None,
+    reference: Mapping[str, float] | Sequence[float | None] | None = None,
 ) -> Optimizer:
     """A run that begins, from plain values: the space as tables (`type`, `low`, `high`, `log`, `step`, `labels`), which
     may have a list of rules called `where`, and a method's name. Nothing of it is code, a module or a path."""
@@ -227,6 +228,7 @@ def begin(
     names, directions = objectives_of(objectives, direction)  # type: ignore[arg-type]
     task = Task(
         space, directions, budget, seed, constraints, cost, probes, floor, ceiling, noise_bound, names, noisy,  # type: ignore[arg-type]
+        reference,
     )  # fmt: skip
     return Optimizer(task, method_named(method))
 

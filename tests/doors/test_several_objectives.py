@@ -69,6 +69,38 @@ def test_a_budget_that_is_known_from_the_start_gives_the_same_points(tmp_path: P
     assert done(study) == [t.params for t in direct.trials]
 
 
+@pytest.mark.filterwarnings("ignore:trial \\d+ failed")
+def test_a_reference_goes_through_every_door(tmp_path: Path) -> None:
+    asks = {"score": -1.0, "ms": 25.0}
+    options: dict[str, Any] = {"objectives": GOALS, "seed": 4, "progress": False, "trials": 12, "reference": asks}
+    direct = [t.params for t in rg.minimize(two, SPACE, **options).trials]
+    free = [t.params for t in rg.minimize(two, SPACE, **{**options, "reference": None}).trials]
+    assert direct != free
+    tune_in_storage(two, SPACE, storage=url(tmp_path), study="s", **{**options, "trials": 6})
+    study = tune_in_storage(two, SPACE, storage=url(tmp_path), study="s", **options)
+    assert len(study.trials) == 12
+    assert result_of_study(study).optimizer.task.reference == (-1.0, 25.0)
+    assert [t.params for t in result_of_study(study).trials][:6] == done(study)[:6]
+    with pytest.raises(ValueError, match=r"runs with reference \[-1.0, 25.0\], not \[\]"):
+        tune_in_storage(two, SPACE, storage=url(tmp_path), study="s", **{**options, "reference": None})
+    for reference, points in (([-1.0, 25.0], direct), (None, free)):
+        sampler = rg.Sampler(seed=4, search_space=SPACE, budget=12, reference=reference)
+        own = optuna.create_study(directions=["maximize", "minimize"], sampler=sampler)
+        own.optimize(lambda t: tuple(two(
+            t.suggest_float("rate", 3e-6, 0.2, log=True), t.suggest_int("layers", 2, 9),
+            t.suggest_categorical("act", ["relu", "tanh"])).values()), n_trials=12)  # fmt: skip
+        assert done(own) == points
+    from regretless.serve.study import begin
+
+    tables = {"rate": {"type": "float", "low": 3e-6, "high": 0.2, "log": True}, "layers": {"type": "int", "low": 2,
+        "high": 9}, "act": {"type": "choice", "labels": ["relu", "tanh"]}}  # fmt: skip
+    served = begin(tables, objectives=GOALS, seed=4, budget=12, reference=asks)
+    for params in direct:
+        trial = served.ask()
+        assert trial.params == params
+        served.tell(trial, two(**params))
+
+
 def slow_two(rate: float, layers: int, act: str) -> rg.Value:
     return rg.Value((rate, -float(layers)), var=(0.1, None), constraints={"even": float(layers % 2)}, cost=2.0)
 
@@ -111,7 +143,7 @@ def test_a_study_is_exported_with_its_front(tmp_path: Path) -> None:
 def test_the_command_names_objectives(tmp_path: Path) -> None:
     (tmp_path / "two.py").write_text("def f(x, n):\n    return {'loss': (x - 1) ** 2 + n, 'ms': 9.0 - n}\n")
     say = ["tune", f"{tmp_path}/two.py:f", "--float", "x:-3:5", "--int", "n:1:7", "--trials", "12", "--seed", "3"]
-    goals = ["--objective", "loss", "--objective", "ms:minimize"]
+    goals = ["--objective", "loss", "--objective", "ms:minimize:7.5"]
     answers = []
     for more in (["--checkpoint", f"{tmp_path}/run"], ["--storage", url(tmp_path)]):
         done = CliRunner().invoke(main, [*say, *goals, "--json", *more])
@@ -120,8 +152,11 @@ def test_the_command_names_objectives(tmp_path: Path) -> None:
     assert answers[0]["front"] == answers[1]["front"]
     direct = rg.minimize(
         lambda x, n: ((x - 1) ** 2 + n, 9.0 - n), {"x": rg.Float(-3, 5), "n": rg.Int(1, 7)}, trials=12, seed=3,
-        objectives=["loss", "ms"], progress=False,
+        objectives=["loss", "ms"], reference={"ms": 7.5}, progress=False,
     )  # fmt: skip
+    wrong = CliRunner().invoke(main, [*say, "--objective", "loss", "--objective", "ms:min:fast"])
+    assert wrong.exit_code == 2
+    assert "the reference is a number" in wrong.output
     assert [m["params"] for m in answers[0]["front"]] == [m.params for m in direct.front]
 
 

@@ -39,6 +39,35 @@ def test_a_clean_run_gets_no_advice() -> None:
     assert said(bowl) == ()
 
 
+def run_of_two(fun, trials: int = 44, **options):
+    opt = rg.Optimizer(SPACE, seed=0, budget=trials, objectives={"loss": "minimize", "gain": "maximize"}, **options)
+    for _ in range(trials):
+        trial = opt.ask()
+        opt.tell(trial, fun(**trial.params))
+    return opt
+
+
+def test_of_several_objectives_each_is_judged_by_itself() -> None:
+    calm = run_of_two(lambda **s: (bowl(**s, best_x=5.0), -bowl(**s, best_x=9.0)))
+    assert rg.advise(calm) == ()
+    beyond = rg.advise(run_of_two(lambda **s: (bowl(**s, best_x=5.0), -bowl(**s, best_x=24.0))))
+    assert kinds(beyond) == {"bound": ("x",)}
+    assert str(beyond[0]).startswith("For gain: x = ")
+    idle = run_of_two(lambda x, z, n, kind: (bowl(x, z, 55, kind), -bowl(x, z, 55, kind, best_x=9.0)))
+    assert kinds(rg.advise(idle)) == {"matters": ("n",)}
+    assert "hardly matters to any objective" in str(rg.Result.of(idle))
+    some = run_of_two(lambda x, z, n, kind: (bowl(x, z, 55, kind), -bowl(x, z, n, kind, best_x=9.0)))
+    assert "matters" not in kinds(rg.advise(some))
+
+
+def test_noise_of_one_objective_is_said_of_it() -> None:
+    rng = np.random.default_rng(4)
+    opt = run_of_two(lambda **s: (bowl(**s) + 0.5 * rng.standard_normal(), -bowl(**s, best_x=9.0)), 12)
+    for _ in range(3):
+        opt.tell(opt.adopt(opt.trials[0].params), (bowl(**opt.trials[0].params) + rng.standard_normal(), -1.0))
+    assert any(str(a).startswith("For loss: The same setting gave values that are") for a in rg.advise(opt))
+
+
 @pytest.mark.parametrize(("best", "word"), [(22.0, "largest"), (-9.0, "smallest")])
 def test_an_optimum_beyond_the_range_asks_for_a_wider_one(best: float, word: str) -> None:
     found = said(lambda **s: bowl(**s, best_x=best))

@@ -18,7 +18,7 @@ Deviations
     4. Values far below the front are raised (`FrontSurrogate`), so that neither an outlier nor an objective that spans
        many decades decides where the search goes. r takes turns. As the worst mean in each objective it makes the front
        long, as a point a little below the front it makes it dense; each alone loses on functions on which the other
-       wins.
+       wins. A reference that the user names stands in its place.
     5. Where the models find noise that nothing has shown yet, one point is evaluated twice, as `auto` does. The last
        tenth of a noisy budget evaluates members of the front again, those that are known worst first.
 """
@@ -92,7 +92,7 @@ class GPEHVI(GPMethod):
         again = self._second(history, gps, known[members], F[members])
         if again is not None:
             return again
-        gain = self._gain(gps, F, F[members], rng)
+        gain = self._gain(gps, F, F[members], history.reference, rng)
         if history.n_side_values or cube.belief is not None:
             gain = self._weighed(history, cube, gain)
         gain = kept_from_failures(gain, history.X, history.failed, logarithmic=True)
@@ -102,15 +102,21 @@ class GPEHVI(GPMethod):
         x = maximise(gain, cube, rng, incumbents=around)
         return x if self._repeats(history) else away_from_known(x, history, cube, rng)
 
-    def _gain(self, gps: list[GP], F: Array, front: Array, rng: Draws) -> Acquisition:
-        """What a point promises to add to the front (m x k) of the means F (n x k)."""
-        reference = reference_of(F, front, near=rng.step % 2 == 0)
+    def _gain(self, gps: list[GP], F: Array, front: Array, asked: Array, rng: Draws) -> Acquisition:
+        """What a point promises to add to the front (m x k) of the means F (n x k), above the reference that is asked
+        for, k, NaN where the values decide."""
+        offsets, scales = np.array([(gp.offset, gp.scale) for gp in gps]).T
+        reference = np.where(
+            np.isnan(asked), reference_of(F, front, near=rng.step % 2 == 0), (asked - offsets) / scales
+        )
         signals = [gp.signal for gp in gps]
         # 3: objectives up to which the free volume is cut into boxes
         if len(gps) <= 3:
             return of_posteriors(gps, BoxGain(*free_boxes(front, reference), signals))
+        above = front.max(axis=0) - reference
+        span = np.where(np.isnan(asked) | (above > 0), above, 1.0)  # 1: where nothing is better than the reference
         direction = np.abs(rng.standard_normal(len(gps)))
-        direction = direction / np.sqrt(direction @ direction) * (front.max(axis=0) - reference)
+        direction = direction / np.sqrt(direction @ direction) * span
         direction = np.maximum(direction, np.finfo(np.float64).tiny)  # of an objective that never varies
         beat = float(((front - reference) / direction).min(axis=1).max())
         return of_posteriors(gps, ScalarGain(reference, direction, beat, signals))

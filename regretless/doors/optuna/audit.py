@@ -33,7 +33,8 @@ def audited(storage: str, study: str) -> Iterator[tuple[int, bool | None]]:
     maximise = direction_of(found) == "maximize"
     sampler = Sampler(
         method_named(settings.method), seed=settings.seed, budget=settings.budget, certify=settings.certify,
-        probes=settings.probes, noise_bound=settings.noise_bound, search_space=space,
+        probes=settings.probes, noise_bound=settings.noise_bound, noisy=settings.noisy, search_space=space,
+        reference=settings.reference,
         floor=None if maximise else settings.limit, ceiling=settings.limit if maximise else None,
     )  # fmt: skip
     with quiet():

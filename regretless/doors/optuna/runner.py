@@ -58,7 +58,7 @@ from regretless.run.evaluation import (
 )
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Choice
-from regretless.task import Direction, Task, objectives_of
+from regretless.task import Direction, Reference, Task, objectives_of
 from regretless.trial import last_line
 
 STOP_RULE = "regretless:stop-rule"
@@ -92,6 +92,7 @@ def tune_in_storage(
     noise_bound: float | None = None,
     noisy: bool | None = None,
     objectives: Sequence[str] | Mapping[str, Direction] | None = None,
+    reference: Reference | None = None,
     timeout: float | None = None,
     catch: Catch = Exception,
     max_failures: float | None = None,
@@ -115,6 +116,7 @@ def tune_in_storage(
         probes, floor, ceiling, noise_bound, noisy: as in `minimize` and `maximize`; an existing study keeps its own.
         objectives: the names of several objectives, or a mapping of names to directions, as in `minimize`; the front is
             `study.best_trials`, or that of `regretless.doors.optuna.export.result_of_study(study)`.
+        reference: as in `minimize`.
         timeout: seconds after which no new trial starts.
         catch: exceptions of the objective that count as failed trials, which keep the error's text; all others end the
             run.
@@ -129,7 +131,9 @@ def tune_in_storage(
     known: dict[str, Any] = {"seed": seed, "probes": probes_for(stop, probes), "noise_bound": noise_bound}
     known["noisy"] = noisy
     names, directions = objectives_of(objectives, direction)
-    task = Task(Space(space), directions, trials, floor=floor, ceiling=ceiling, objectives=names, **known)
+    task = Task(
+        Space(space), directions, trials, floor=floor, ceiling=ceiling, objectives=names, reference=reference, **known
+    )
     if stop is not None:
         check_objectives(stop, len(directions))
     _check_space(task.space, kept=isinstance(storage, str))
@@ -154,7 +158,7 @@ def tune_in_storage(
         method_named(settings.method), seed=task.seed, search_space=task.space, budget=task.budget,
         certify=settings.certify,
         probes=task.probes, floor=task.floor, ceiling=task.ceiling, noise_bound=task.noise_bound,
-        noisy=task.noisy,
+        noisy=task.noisy, reference=task.reference,
     )  # fmt: skip
     settings.write(found)  # after the checks, so that a call that is refused leaves the study as it was
     if objective_changed(found, objective):

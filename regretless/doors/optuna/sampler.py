@@ -108,6 +108,8 @@ class Sampler(BaseSampler):
         floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
         noisy: whether values are noisy, where that is known; None: the values have to show it.
+        reference: of several objectives, the value that each has to be better than to be of interest, in the order of
+            the study's directions; None: the values say from where on hypervolume counts.
         pending_ttl: seconds without a sign of life after which a running trial counts as lost and is ignored; None: a
             minute, `math.inf`: never. A process renews its sign every ten seconds while its trials run. Those of other
             samplers give none: None then waits ten times the longest completed trial and at least a minute. Trials
@@ -138,6 +140,7 @@ class Sampler(BaseSampler):
         ceiling: float | None = None,
         noise_bound: float | None = None,
         noisy: bool | None = None,
+        reference: Sequence[float | None] | None = None,
         pending_ttl: float | None = None,
         pruned: Pruned = "extrapolate",
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
@@ -156,7 +159,7 @@ class Sampler(BaseSampler):
         """What is asked of every study, but for the space, the direction and the constraints, which each has itself."""
         if pruned == "last" and probes:
             raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')
-        self.method = method
+        self.method, self.reference = method, () if reference is None else tuple(reference)
         self.search_space = None if search_space is None else as_distributions(search_space)
         self._own = None if search_space is None else own_space(search_space, inside=bool(inside))
         """The space as given, where it is one of ours: conditions, rules and priors are more than distributions say."""
@@ -416,6 +419,7 @@ class Sampler(BaseSampler):
             fixed = {name: d for name, d in (self.search_space or {}).items() if d.single()}
             searched = self._own or cube_space({**space, **fixed}, conditions, inside=self.inside)
             task = replace(self.task, space=searched, directions=directions_of(study), constraints=names)
+            task = replace(task, reference=self.reference)
             optimizer = Optimizer(task, self.method, certify=self.certify)
             replica = Replica(study._study_id, space, conditions, optimizer, list(fixed), labels=self._own is not None)
             fresh = [t for t in trials if has_ended(t)]

@@ -39,13 +39,14 @@ class StudySettings:
     noisy: bool | None = None
     objectives: tuple[str, ...] = ()
     """The names of several objectives."""
+    reference: tuple[float | None, ...] = ()
 
     @classmethod
     def of(cls, task: Task, method: str, *, certify: bool) -> StudySettings:
         """Those of a study that begins."""
         named = task.objectives * task.several
         limits = task.probes, task.limit, task.noise_bound, task.noisy
-        return cls(method, task.seed, certify, task.budget, *limits, named)
+        return cls(method, task.seed, certify, task.budget, *limits, named, task.reference)
 
     @classmethod
     def read(cls, study: Study) -> StudySettings | None:
@@ -67,6 +68,7 @@ class StudySettings:
             noise if isinstance(noise, float) and 0 <= noise < math.inf else 0.0,
             stored["noisy"] if isinstance(stored.get("noisy"), bool) else None,
             _names(stored.get("objectives"), len(study.directions)),
+            _reference(stored.get("reference"), len(study.directions)),
         )
 
     @classmethod
@@ -87,6 +89,9 @@ class StudySettings:
         if stored.objectives != fresh.objectives:
             runs = f"study {study.study_name!r} runs with objectives {list(stored.objectives)}"
             raise ValueError(f"{runs}, not {list(fresh.objectives)}; choose another study name")
+        if stored.reference != fresh.reference:
+            runs = f"study {study.study_name!r} runs with reference {list(stored.reference)}"
+            raise ValueError(f"{runs}, not {list(fresh.reference)}; choose another study name")
         return stored
 
     def task(self, space: Space, directions: tuple[Direction, ...], constraints: tuple[str, ...] = ()) -> Task:
@@ -95,6 +100,7 @@ class StudySettings:
         return Task(
             space, directions, self.budget, self.seed, constraints, probes=self.probes, floor=floor, ceiling=ceiling,
             noise_bound=self.noise_bound, noisy=self.noisy, objectives=self.objectives,
+            reference=self.reference,
         )  # fmt: skip
 
     def write(self, study: Study) -> None:
@@ -107,6 +113,13 @@ def _names(stored: Any, count: int) -> tuple[str, ...]:
     """The names of several objectives as a study keeps them."""
     listed = isinstance(stored, list) and len(stored) == count and all(isinstance(name, str) for name in stored)
     return tuple(stored) if listed and count > 1 else ()
+
+
+def _reference(stored: Any, count: int) -> tuple[float | None, ...]:
+    """The reference of several objectives as a study keeps it."""
+    listed = isinstance(stored, list) and len(stored) == count
+    plain = listed and all(v is None or (isinstance(v, float) and math.isfinite(v)) for v in stored)
+    return tuple(stored) if plain and count > 1 else ()
 
 
 def check_space(study: Study, space: Mapping[str, BaseDistribution], conditional: Iterable[str] = ()) -> None:

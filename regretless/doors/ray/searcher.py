@@ -68,6 +68,7 @@ class Searcher(RaySearcher):
         floor, ceiling: a value that no setting can fall below (mode "min") or exceed (mode "max").
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
         noisy: whether values are noisy, where that is known; None: the values have to show it.
+        reference: of several metrics, the value that each has to be better than to be of interest, by name.
     """
 
     _metric: str | None
@@ -89,6 +90,7 @@ class Searcher(RaySearcher):
         ceiling: float | None = None,
         noise_bound: float | None = None,
         noisy: bool | None = None,
+        reference: Mapping[str, float] | None = None,
     ) -> None:
         self._several = several_metrics(metric, mode)
         """The metrics of a search for a front, and the direction of each; empty where there is one."""
@@ -98,7 +100,7 @@ class Searcher(RaySearcher):
         self._method, self._budget, self._stop = method, budget, stop
         self._seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self._probes, self._floor, self._ceiling = probes_for(stop, probes), floor, ceiling
-        self._noise_bound, self._noisy = float(noise_bound or 0.0), noisy
+        self._noise_bound, self._noisy, self._reference = float(noise_bound or 0.0), noisy, reference
         self._first = list(points_to_evaluate or [])
         self._space: RaySpace | None = None
         self._live: dict[str, int] = {}
@@ -201,7 +203,7 @@ class Searcher(RaySearcher):
         task = Task(
             self._space.space, tuple(self._several.values()) or (_direction(self._mode),), self._budget, self._seed,
             objectives=tuple(self._several), probes=self._probes, floor=self._floor, ceiling=self._ceiling,
-            noise_bound=self._noise_bound, noisy=self._noisy,
+            noise_bound=self._noise_bound, noisy=self._noisy, reference=self._reference,
         )  # fmt: skip
         self.optimizer = Optimizer(task, self._method, certify=self._stop is not None and self._stop.asks_gap)
 

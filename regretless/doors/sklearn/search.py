@@ -73,6 +73,7 @@ class RegretlessSearchCV(BaseSearchCV):
         ceiling: a score that no setting can exceed; "scorer": that of scikit-learn's scorer, where it has one.
         noise_bound: how far noise can carry a score from the truth at most, where that is known.
         noisy: whether values are noisy, where that is known; None: the values have to show it.
+        reference: of several metrics, the score that each has to be better than to be of interest, by name.
         fold_noise: tell the noise of each score, judged by how the folds differ (`FoldNoise`).
         batch, n_points: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`,
             never on `n_jobs`.
@@ -101,6 +102,7 @@ class RegretlessSearchCV(BaseSearchCV):
         ceiling: float | Literal["scorer"] | None = "scorer",
         noise_bound: float | None = None,
         noisy: bool | None = None,
+        reference: Mapping[str, float] | None = None,
         n_jobs: int | None = None,
         refit: Any = True,
         cv: Any = None,
@@ -129,6 +131,7 @@ class RegretlessSearchCV(BaseSearchCV):
         self.ceiling = ceiling
         self.noise_bound = noise_bound
         self.noisy = noisy
+        self.reference = reference
         self.batch = batch
         self.n_points = n_points
         self.random_state = random_state
@@ -146,7 +149,7 @@ class RegretlessSearchCV(BaseSearchCV):
             searched.space, tuple(map(_direction, names)) or ("maximize",), n_trials, int(seed),
             probes=probes_for(self.stop, self.probes), ceiling=most if self.ceiling == "scorer" else self.ceiling,
             noise_bound=0.0 if self.noise_bound is None else self.noise_bound, objectives=names,
-            noisy=self.noisy,
+            noisy=self.noisy, reference=self.reference,
         )  # fmt: skip
         optimizer = Optimizer(task, self.method, certify=self.stop is not None and self.stop.asks_gap)
         noises, self.stopped_ = [FoldNoise() for _ in names or [""]], None
