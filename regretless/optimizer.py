@@ -563,6 +563,7 @@ class Optimizer:
         noise_bound: float | None = None,
         objectives: Sequence[str] | Mapping[str, Direction] | None = None,
         noisy: bool | None = None,
+        reference: Reference | None = None,
     ) -> RemoteStudy:
         """The study of this name of a `regretless serve`, which is begun where there is none yet: its points are those
         of an `Optimizer` with the same arguments.
@@ -590,6 +591,7 @@ class Optimizer:
             "seed": seed, "constraints": constraints if isinstance(constraints, int) else list(constraints),
             "cost": cost, "probes": probes, "floor": floor, "ceiling": ceiling, "noise_bound": noise_bound,
             "objectives": dict(zip(*objectives_of(objectives, direction))) if objectives else None, "noisy": noisy,
+            "reference": reference if reference is None or isinstance(reference, Mapping) else list(reference),
         }  # fmt: skip
         tables = described["parameters"] | ({"where": described["where"]} if "where" in described else {})
         study.create(tables, **options)

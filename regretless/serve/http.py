@@ -73,7 +73,7 @@ class NewStudy(Body):
     noise_bound: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     noisy: bool | None = None
     objectives: list[Text] | dict[Text, Literal["minimize", "maximize"]] | None = None
-    reference: dict[Text, Number] | None = None
+    reference: dict[Text, Number] | list[Number | None] | None = None
 
 
 class Asked(Body):

@@ -116,7 +116,7 @@ def test_what_was_evaluated_elsewhere_is_not_told(tmp_path: Path) -> None:
 
 def test_several_objectives(tmp_path: Path) -> None:
     with running_service(tmp_path) as url:
-        sampler = rg.Sampler(service=url, search_space={"x": rg.Float(-5.0, 11.0)}, seed=1)
+        sampler = rg.Sampler(service=url, search_space={"x": rg.Float(-5.0, 11.0)}, seed=1, reference=[None, -3.0])
         study = optuna.create_study(study_name="m", sampler=sampler, directions=["minimize", "maximize"])
 
         def run(trial: optuna.Trial) -> tuple[float, float]:
@@ -127,6 +127,7 @@ def test_several_objectives(tmp_path: Path) -> None:
         study.optimize(run, n_trials=3)
         kept = run_of(url, "m")
     assert kept.task.directions == ("minimize", "maximize")
+    assert kept.task.reference == (None, -3.0)
     assert [t.values for t in kept.trials] == [tuple(t.values) for t in study.trials]
     assert (kept.trials[1].var, kept.trials[1].further_var) == (0.5, (0.25,))
 

@@ -178,7 +178,9 @@ class Sampler(BaseSampler):
         space = self._own or cube_space(self.search_space, inside=self.inside)
         space.to_json()  # raises for what only a Python program can hold
         labels = self._own is not None
-        return Service(url, token, self.search_space, space, labels, self.task, seed, self.method, self.pruned)
+        return Service(
+            url, token, self.search_space, space, labels, self.task, seed, self.method, self.pruned, self.reference
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in CACHES}

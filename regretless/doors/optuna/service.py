@@ -40,7 +40,7 @@ class Service:
         space: the same as the service knows them; `labels`: with the labels of choices, not their positions.
         task: what is asked of every study, but for the space and the directions.
         seed: of every study; None: the service draws one.
-        pruned: see `Sampler`.
+        pruned, reference: see `Sampler`.
     """
 
     url: str
@@ -52,6 +52,7 @@ class Service:
     seed: int | None
     method: MethodLike
     pruned: str
+    reference: tuple[float | None, ...] = ()
     _begun: dict[str, RemoteStudy] = field(default_factory=dict)
 
     def propose(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
@@ -128,6 +129,7 @@ class Service:
                 noise_bound=task.noise_bound,
                 objectives=dict(zip(names, directions, strict=True)) if len(names) > 1 else None,
                 noisy=task.noisy,
+                reference=self.reference,
             )
         return self._begun[name]
 
