@@ -63,8 +63,8 @@ def test_a_gap_that_only_a_limit_bounds_says_so() -> None:
 
 
 @pytest.mark.parametrize(("direction", "values", "bracket", "words"), [
-    ("minimize", [0.02, 3.0], (-0.1, 0.02), "say floor=0"), ("minimize", [-0.02, 3.0], (-0.1, -0.02), ""),
-    ("minimize", [0.02, 3.0], (0.01, 0.02), ""), ("maximize", [0.2, 0.97], (0.97, 1.2), "say ceiling=1"),
+    ("minimize", [0.02, 3.0], (-0.1, 0.02), "give 0 as the floor"), ("minimize", [-0.02, 3.0], (-0.1, -0.02), ""),
+    ("minimize", [0.02, 3.0], (0.01, 0.02), ""), ("maximize", [0.2, 0.97], (0.97, 1.2), "give 1 as the ceiling"),
     ("maximize", [0.2, 1.3], (1.3, 1.5), ""), ("maximize", [0.2, 0.9], (0.9, 0.99), ""),
 ])  # fmt: skip
 def test_a_gap_beyond_all_values_asks_for_a_limit(

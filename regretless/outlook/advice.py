@@ -260,8 +260,8 @@ def noise(run: Known) -> list[Advice]:
     return [
         Advice(
             "noise",
-            f"The same setting gave values that are {apart} apart: evaluate each setting {k} times (repeat={k}), or "
-            "the best ones again before you choose.",
+            f"The same setting gave values that are {apart} apart: evaluate each setting {k} times (the option "
+            "repeat), or the best ones again before you choose.",
         )
     ]
 

@@ -48,9 +48,9 @@ def asked_for(found: Certificate, task: Task, values: Array) -> str:
     if found.kind != "fitted" or task.limit is not None or not len(values):
         return ""
     if task.sign < 0 and values.min() > 0 and found.lower < 0:
-        return "That reaches below 0, where no value was seen: if none can be negative, say floor=0."
+        return "That reaches below 0, where no value was seen: if none can be negative, give 0 as the floor."
     if task.sign > 0 and values.min() >= 0 and values.max() <= 1 and found.upper > 1:
-        return "That reaches above 1, where no value was seen: if none can, say ceiling=1."
+        return "That reaches above 1, where no value was seen: if none can, give 1 as the ceiling."
     return ""
 
 
