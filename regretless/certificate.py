@@ -110,7 +110,7 @@ class Certificate:
     def __str__(self) -> str:
         """What there is to say, at least one sentence: shares of a half and more, and probes that nobody asked for, are
         not mentioned, nor what a model thinks of a space that was seen whole."""
-        whole = self.share == 0 and self.kind == "fitted"
+        whole = self.share == 0 and (self.kind == "fitted" or self.supposes_exact)
         gap = self.asks if whole else self.gap_sentence()
         return " ".join(filter(None, [*[self.share_sentence()] * self.speaks_of_share, gap]))
 

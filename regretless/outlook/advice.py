@@ -252,16 +252,18 @@ def noise(run: Known) -> list[Advice]:
         widest = max(widest, float(np.ptp(own)))
     if not squares:
         return []
-    sd = math.sqrt(squares / spare)
+    error = math.sqrt(run.estimates.noise) / run.estimates.unit
+    sd = max(math.sqrt(squares / spare), error)
+    found = f"The same setting gave values that are {shown(run.estimates.unit * widest)} apart"
+    if widest < error:  # few values of one setting may agree by accident
+        found = f"A single value is off by about {shown(run.estimates.unit * error)}"
     # 0.1, 5: how small, as a share of the spread of the values, the error of a mean should be, and the most repetitions
     # that are advised
-    apart = shown(run.estimates.unit * widest)
     k = int(np.clip(math.ceil((sd / (0.1 * run.estimates.bend[1])) ** 2), 2, 5))
     return [
         Advice(
             "noise",
-            f"The same setting gave values that are {apart} apart: evaluate each setting {k} times (the option "
-            "repeat), or the best ones again before you choose.",
+            f"{found}: evaluate each setting {k} times (the option repeat), or the best ones again before you choose.",
         )
     ]
 

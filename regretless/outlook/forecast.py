@@ -113,9 +113,13 @@ class Forecast:
     @property
     def brief(self) -> str:
         """The middle alone; empty where nothing is known."""
-        middle = f"about {shown(self.median)} better" if self.median > 0 else "most likely no gain"
-        middle = "no gain" if self.none_because else middle
-        return "" if self.unknown else f"{self.trials_words}: {middle}"
+        return "" if self.unknown else f"{self.trials_words}: {self.middle}"
+
+    @property
+    def middle(self) -> str:
+        """The median in words; empty where nothing is known."""
+        words = f"about {shown(self.median)} better" if self.median > 0 else "most likely no gain"
+        return "" if self.unknown else "no gain" if self.none_because else words
 
     @property
     def trials_words(self) -> str:

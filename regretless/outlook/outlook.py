@@ -75,8 +75,8 @@ class Backtest:
         if not self.looks:
             return ""
         count = len(self.looks)
-        wider = ", so this one is wider" if self.tail < 1.0 else ""
-        return f"{self.held} of {count} of this run's earlier intervals held{wider}."
+        wider = ", so this one is more cautious" if self.tail < 1.0 else ""
+        return f"Of this run's {count} earlier forecasts {self.held} held{wider}."
 
 
 @dataclass(frozen=True)

@@ -325,7 +325,9 @@ def certain_bounds(history: History) -> tuple[dict[bytes, float], dict[bytes, fl
 
 
 TO_PROMISE = "If values hold no noise, say noisy=False, and a smaller gap is proven."
-"""What a user can do who knows a limit, or has seen all of a space."""
+"""What a user can do who knows a limit."""
+TO_PROVE = "Say noisy=False if that is so, and this is proven."
+"""What a user can do who has seen all of a space."""
 
 
 def gap_left(task: Task, method: Method, history: History, delta: float, *, limit_holds: bool = True) -> Certificate:
@@ -339,7 +341,8 @@ def gap_left(task: Task, method: Method, history: History, delta: float, *, limi
     if supposes_exact(method, history):
         why = _without_promise(task, whole=whole, limited=limit_holds)
         room = 0.0 if whole else math.inf if task.limit is None or value is None else task.sign * task.limit - value
-        promise = TO_PROMISE if why and found.certified and room <= found.gap else ""
+        says = TO_PROVE if whole else TO_PROMISE
+        promise = says if why and (whole or (found.certified and room <= found.gap)) else ""
         found, value = replace(found, reason=why) if why and not found.certified else found, None
     if whole and value is not None and top is not None:
         return found.below(top, value, "every setting of the space was evaluated").scaled(task.sign)

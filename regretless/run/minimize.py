@@ -489,7 +489,8 @@ class _Bar:
         if left < 1:
             return []
         if now >= self.next_look:
-            self.ahead = self.optimizer.forecast(left).brief
+            middle = self.optimizer.forecast(left).middle
+            self.ahead = f"trials {self.trials - left + 1} to {self.trials}: {middle}" if middle else ""
             self.next_look = now + 50.0 * (time.monotonic() - now)
         return [self.ahead] * bool(self.ahead)
 

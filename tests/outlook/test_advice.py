@@ -114,6 +114,19 @@ def test_values_that_differ_are_named_unless_their_noise_was_told() -> None:
     assert "noise" not in kinds(rg.advise(opt))
 
 
+def test_values_that_agree_by_accident_are_no_measure_of_the_noise() -> None:
+    rng = np.random.default_rng(0)
+    opt = rg.Optimizer(SPACE, "random", seed=0, noisy=True)
+    for _ in range(24):
+        trial = opt.ask()
+        opt.tell(trial, 3.0 * rng.standard_normal())
+    again = opt.trials[5]
+    opt.tell(opt.adopt(again.params), again.value + 1e-5)
+    sentence = next(str(a) for a in rg.advise(opt) if a.kind == "noise")
+    assert "1e-05" not in sentence
+    assert "A single value is off by about" in sentence
+
+
 def test_failures_that_lie_together_are_named_and_scattered_ones_are_not() -> None:
     rng = np.random.default_rng(0)
 

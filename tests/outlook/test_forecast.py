@@ -169,7 +169,7 @@ def test_failed_looks_widen_the_interval_and_the_sentence_says_so() -> None:
     backtest = outlook.backtest
     assert backtest.held < 0.7 * len(backtest.looks)
     assert backtest.tail < 1.0
-    assert "so this one is wider" in str(outlook)
+    assert "so this one is more cautious" in str(outlook)
     share = 0.2 + RATE * sum(0.2 - (not look.held) for look in backtest.looks)
     assert backtest.tail == pytest.approx(min(1.0, share / 0.2))
     missed = sum(not look.held for look in backtest.looks)
@@ -190,7 +190,7 @@ def test_a_look_holds_where_the_gain_lies_within() -> None:
     assert Look(5, 2, 0.5, 1.0, 1.0).held
     assert not Look(5, 2, 0.5, 1.0, 0.4).held
     looks = (Look(5, 2, 0.0, 1.0, 0.5), Look(7, 2, 0.0, 1.0, 2.0))
-    assert str(Backtest(looks)) == "1 of 2 of this run's earlier intervals held."
+    assert str(Backtest(looks)) == "Of this run's 2 earlier forecasts 1 held."
 
 
 def test_noise_is_named_and_luck_is_no_gain() -> None:
@@ -215,6 +215,9 @@ def test_nothing_is_forecast_where_nothing_is_left() -> None:
     assert str(flat.outlook) == "20 more trials: no gain, because the value has reached floor=0.5."
     assert "If values hold no noise, say noisy=False" in str(flat.certificate)
     rng = np.random.default_rng(0)
+    assert str(whole.certificate).endswith(
+        "if values hold no noise. Say noisy=False if that is so, and this is proven."
+    )
     noisy = rg.minimize(lambda n: n + 9 * rng.standard_normal(), {"n": rg.Int(3, 5)}, noisy=True, **options)
     assert "because" not in str(noisy.outlook)
 
