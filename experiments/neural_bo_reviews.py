@@ -10,7 +10,8 @@ Every method scores all rows that were not yet asked and takes the best: what it
 The GPs have the squared exponential kernel on the word counts with length-scale and noise by marginal likelihood, as
 the paper's have; UCB's kappa is sqrt(0.1), the authors' constant for this task. TPE, which knows no features, searches
 the row numbers, and may ask a row twice. Each seed hides another document; all methods begin with the same five random
-rows.
+rows. A method may have run for more hidden documents than another (--first-seed, --methods): two methods are compared
+over the documents that both have, and all over as many evaluations as the shortest run has.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from regretless_bench.methods.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RAT
 from regretless_bench.methods.small_nets import epoch_batches, fresh_net, train_with_adam
 from regretless_bench.peers import PEERS
 from regretless_bench.problems.reviews import Reviews
-from regretless_bench.verdicts import Check, both_columns, checks_table, judged, lowest
+from regretless_bench.verdicts import Check, both_columns, checks_table, hardest, judged, not_run
 from scipy.special import ndtr
 
 from regretless.basics.streams import keyed_generator
@@ -42,6 +43,8 @@ GPS, THERE = ("gp-ucb", "gp-ei", "gp-ts"), ("neural-greedy", "gp-ucb", "gp-ts", 
 """Methods with a GP, and what the paper compares with."""
 LENGTHS, NOISES = np.geomspace(0.1, 4.0, 9), (1e-4, 1e-2, 1e-1, 1.0)
 KAPPA, XI = 0.1**0.5, 0.01
+QUICK, LENGTH = 60, 200
+"""Evaluations of the quick size, and of the paper's runs."""
 Scorer = Callable[[np.ndarray, np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
 """Features and standardised values of the rows told, features of the others, generator -> scores of the others."""
 
@@ -190,23 +193,31 @@ def _chosen(name: str, seed: int, budget: int) -> list[float]:
     return problem.scores[rows].tolist()
 
 
-def finding(curves: dict[str, np.ndarray], seconds: dict[str, float], options: argparse.Namespace) -> Finding:
+def finding(curves: dict[str, np.ndarray], seconds: dict[str, float]) -> Finding:
     """Is the mean over the budget of the best F1 so far the highest of the paper's methods, and higher than with a
     GP?"""
-    runs = min(len(best) for best in curves.values())
-    losses = {method: -best[:runs].mean(axis=1) for method, best in curves.items()}
+    evaluations = min(best.shape[1] for best in curves.values())
+    curves = {method: best[:, :evaluations] for method, best in curves.items()}
+    losses = {method: -best.mean(axis=1) for method, best in curves.items()}
+    targets = [len(of) for of in losses.values()]
     what = "loss (minus the mean of the best F1 so far)"
 
     def first(label: str, rivals: Mapping[str, Sequence[str]] = NAMED) -> list[Check]:
-        found = {who: {m: losses[m] for m in (label, *of) if m in losses} for who, of in rivals.items()}
-        return [
-            lowest(f"among {who}", of, label, what, quote=QUOTES.get(who, QUOTES["all methods of the paper"]))
-            for who, of in found.items()
-            if label in of and len(of) > 1
-        ]
+        checks = []
+        for who, of in rivals.items():
+            ran = [m for m in of if m in losses and m != label]
+            both = {m: min(len(losses[label]), len(losses[m])) for m in ran} if label in losses else {}
+            pairs = {m: (losses[label][:n], losses[m][:n]) for m, n in both.items()}
+            quote = QUOTES.get(who, QUOTES["all methods of the paper"])
+            if pairs:
+                checks.append(hardest(f"among {who}: {what} of {label}", pairs, quote))
+        short = checks and evaluations < LENGTH
+        return checks + [not_run(f"{LENGTH} evaluations", f"these runs have {evaluations}", checks[0].quote)] * bool(
+            short
+        )
 
     checks, ours, good = first(PRINTED), first(OURS), first(PRINTED, {"good methods": GOOD})
-    verdict, sentence = judged(checks, runs, good)
+    verdict, sentence = judged(checks, min(targets), good)
     n = np.arange(1, next(iter(curves.values())).shape[1] + 1)
     lines = [
         Curve(
@@ -229,9 +240,9 @@ def finding(curves: dict[str, np.ndarray], seconds: dict[str, float], options: a
         verdict,
         sentence,
         settings={
-            "size": "full" if options.full else "quick",
-            "targets": runs,
-            "evaluations": len(n),
+            "size": "full" if evaluations >= LENGTH else "between" if evaluations > QUICK else "quick",
+            "targets": f"{min(targets)} to {max(targets)}" if min(targets) < max(targets) else targets[0],
+            "evaluations": evaluations,
             "initial documents": INITIAL,
             "documents": "9045 of the 37738 the paper has",
         },
@@ -251,7 +262,7 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join([*ASKED, *SCORERS]))
     parser.add_argument("--first-seed", type=int, default=0)
     options = experiment_options(parser, "runs/neural_bo_reviews", data="amazon_reviews_hierarchical")
-    budget = options.budget or (200 if options.full else 60)
+    budget = options.budget or (LENGTH if options.full else QUICK)
     labels = chosen(options.methods, [*ASKED, *SCORERS])
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     files = {(m, s): options.out / f"{m}-s{s}-n{budget}.json" for s in seeds for m in labels}
@@ -274,7 +285,7 @@ def main() -> None:
         when = np.where(best[:, -1] >= 1, np.argmax(best >= 1, axis=1) + 1, budget)
         cells = " | ".join(f"{best[:, n - 1].mean():.3f} +- {best[:, n - 1].std():.3f}" for n in marks)
         print(f"| {method} | {len(best)} | {cells} | {when.mean():.0f} |")
-    result = finding(curves, {m: float(np.mean(s)) for m, s in took.items()}, options)
+    result = finding(curves, {m: float(np.mean(s)) for m, s in took.items()})
     result.write(options.out)
     print(f"{result.verdict}: {result.sentence}")
 

@@ -218,15 +218,16 @@ def from_json(old: Finding, records: list[dict[str, Any]]) -> Finding:
 
 
 def reviews(old: Finding, records: dict[str, dict[str, Any]]) -> Finding:
-    """Document retrieval: a record's name holds its method."""
+    """Document retrieval: a record's name holds its method and its seed."""
     found: dict[str, list[list[float]]] = {}
     took: dict[str, list[float]] = {}
-    for name, record in records.items():
+    evaluations = min(len(record["scores"]) for record in records.values())
+    for name, record in sorted(records.items(), key=lambda item: naturally(item[0])):
         method = name.rpartition("-n")[0].rpartition("-s")[0]
-        found.setdefault(method, []).append(record["scores"])
-        took.setdefault(method, []).append(record["seconds"])
+        found.setdefault(method, []).append(record["scores"][:evaluations])
+        took.setdefault(method, []).append(record["seconds"] * evaluations / len(record["scores"]))
     curves = {m: np.maximum.accumulate(np.array(runs), axis=1) for m, runs in found.items()}
-    made = neural_bo_reviews.finding(curves, {m: float(np.mean(s)) for m, s in took.items()}, sized(old))
+    made = neural_bo_reviews.finding(curves, {m: float(np.mean(s)) for m, s in took.items()})
     return replace(made, around=old.around, seconds=old.seconds, charts=old.charts)
 
 

@@ -50,14 +50,14 @@ class Figure:
 
 
 FIGURES: tuple[Figure, ...] = (
-    Figure("go-ucb", "fig2", "three synthetic functions in 20 dimensions", "go_ucb_fig2.py", minutes=(12, 17)),
+    Figure("go-ucb", "fig2", "three synthetic functions in 20 dimensions", "go_ucb_fig2.py", minutes=(9.5, 17)),
     Figure(
         "go-ucb",
         "fig3",
         "hyper-parameters on Breast-cancer",
         "go_ucb_fig3.py",
         ("--dataset", "breast-cancer"),
-        (2, 12),
+        (4, 18),
         "uci",
     ),
     Figure(
@@ -66,18 +66,18 @@ FIGURES: tuple[Figure, ...] = (
         "hyper-parameters on Australian",
         "go_ucb_fig3.py",
         ("--dataset", "australian"),
-        (3, 16),
+        (4.5, 22),
         "uci",
     ),
     Figure(
-        "go-ucb", "fig5", "hyper-parameters on Diabetes", "go_ucb_fig3.py", ("--dataset", "diabetes"), (3, 17), "uci"
+        "go-ucb", "fig5", "hyper-parameters on Diabetes", "go_ucb_fig3.py", ("--dataset", "diabetes"), (4.5, 23), "uci"
     ),
     Figure(
         "gp-threds",
         "fig4ab",
         "average regret on Branin and Rosenbrock",
         "gp_threds_fig4.py",
-        minutes=(4, 8),
+        minutes=(2.5, 8),
         also=("fig4b", "fig4d"),
     ),
     Figure(
@@ -85,7 +85,7 @@ FIGURES: tuple[Figure, ...] = (
         "fig4cd",
         "five hyper-parameters of a CNN",
         "gp_threds_cnn.py",
-        minutes=(4, 240),
+        minutes=(5, 240),
         data="mnist",
         also=("fig4d",),
     ),
@@ -104,35 +104,35 @@ FIGURES: tuple[Figure, ...] = (
         "fig1",
         "synthetic functions and Tables 1 and 2",
         "neural_bo_fig1.py",
-        minutes=(10, 30_000),
+        minutes=(9.5, 30_000),
         also=("table1", "table2"),
     ),
-    Figure("neural-bo", "fig2", "COCO's bbob", "neural_bo_coco.py", minutes=(13.5, 480)),
+    Figure("neural-bo", "fig2", "COCO's bbob", "neural_bo_coco.py", minutes=(11.5, 480)),
     Figure("neural-bo", "fig3", "sensitive samples", "neural_bo_sensitive.py", minutes=(4.5, 50), data="mnist"),
     Figure(
         "neural-bo",
         "fig4",
         "document retrieval",
         "neural_bo_reviews.py",
-        minutes=(5.5, 40),
+        minutes=(5, 40),
         data="amazon_reviews_hierarchical",
     ),
-    Figure("neural-bo", "fig5", "14-dimensional robot pushing", "neural_bo_pushing.py", minutes=(4, 1800)),
+    Figure("neural-bo", "fig5", "14-dimensional robot pushing", "neural_bo_pushing.py", minutes=(3.5, 1800)),
     Figure("neural-bo", "fig6", "running time and memory", "neural_bo_fig6.py", minutes=(2, 5)),
     Figure("ms-ucb", "fig1", "four functions in 20 to 100 dimensions", "ms_ucb_fig1.py", minutes=(4, 100)),
     Figure("ms-ucb", "fig2", "the number of subspaces", "ms_ucb_fig2.py", minutes=(3.5, 25)),
-    Figure("ms-ucb", "fig3", "the dimension of the subspaces", "ms_ucb_fig3.py", minutes=(2, 11)),
+    Figure("ms-ucb", "fig3", "the dimension of the subspaces", "ms_ucb_fig3.py", minutes=(1.5, 11)),
     Figure(
         "ms-ucb",
         "fig4",
         "output-layer weights of a network",
         "ms_ucb_real.py",
         ("--task", "mnist-net"),
-        (1.5, 300),
+        (1, 300),
         "mnist",
     ),
     Figure(
-        "ms-ucb", "fig5", "ramp loss in 5000 dimensions", "ms_ucb_real.py", ("--task", "ramp-loss"), (2.5, 120), "mnist"
+        "ms-ucb", "fig5", "ramp loss in 5000 dimensions", "ms_ucb_real.py", ("--task", "ramp-loss"), (2, 120), "mnist"
     ),
 )
 
