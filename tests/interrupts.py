@@ -17,7 +17,7 @@ SPACE = {
     "k": rg.Int(3, 9, step=2),
     "c": rg.Choice(["a", "z"]),
 }
-BEFORE, AFTER = 8, 2
+BEFORE, AFTER = 10, 2
 """Evaluations before the call, enough for a model, and after it."""
 
 

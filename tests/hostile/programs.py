@@ -8,14 +8,20 @@ evaluations, by Ctrl-C or by SIGKILL in a forked child, and goes on from what is
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import json
 import math
 import os
 import random
+import shutil
 import signal
+import socket
+import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -28,6 +34,7 @@ import optuna
 sys.path.insert(0, str(Path(__file__).parents[1] / "doors"))  # this file runs as a process of its own
 sys.path.insert(0, str(Path(__file__).parent))
 from killing import started
+from postgres import PostgresServer, find_binaries, free_port
 from random_spaces import random_space
 
 import regretless as rg
@@ -153,13 +160,44 @@ def by_kills(program: Program, folder: Path) -> tuple[Told, Told]:
     return trials_of(whole.trials), trials_of(rg.Optimizer.load(folder / "run").trials)
 
 
-def by_storage(program: Program, folder: Path, url: str) -> tuple[Told, Told]:
-    """`tune_in_storage` and SIGKILL."""
-    options = program.options() | {"study": "s"}
+def by_storage(program: Program, folder: Path, url: str, read: str = "") -> tuple[Told, Told]:
+    """`tune_in_storage` and SIGKILL; `read`: where the study can be read, if not there."""
+    name = f"s{program.number}"
+    options = program.options() | {"study": name}
     whole = tune_in_storage(Broken(program), program.space, storage=optuna.storages.InMemoryStorage(), **options)
     broken = Broken(program, folder, breaks(program))
     lives(lambda: tune_in_storage(broken, program.space, storage=url, **options))
-    return study_of(whole), study_of(optuna.load_study(study_name="s", storage=open_storage(url)))
+    return study_of(whole), study_of(optuna.load_study(study_name=name, storage=open_storage(read or url)))
+
+
+@functools.cache
+def postgres() -> PostgresServer:
+    """A server for the programs of this process."""
+    server = PostgresServer(find_binaries() or Path())
+    atexit.register(server.close)
+    return server
+
+
+PROXY = """
+import sys, optuna
+optuna.storages.run_grpc_proxy_server(optuna.storages.get_storage(sys.argv[1]), host="localhost", port=int(sys.argv[2]))
+"""
+
+
+@functools.cache
+def proxy() -> tuple[str, str]:
+    """The URLs of a gRPC proxy and of the SQLite storage behind it: a process that speaks gRPC had better not fork."""
+    folder, port = tempfile.mkdtemp(), free_port()
+    url = f"sqlite:///{folder}/s.db"
+    process = subprocess.Popen([sys.executable, "-c", PROXY, url, str(port)], stderr=subprocess.DEVNULL)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(process.kill)
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("localhost", port)) == 0:
+                break
+        time.sleep(0.1)
+    return f"grpc://localhost:{port}", url
 
 
 def by_asks(program: Program, folder: Path) -> tuple[Told, Told]:
@@ -240,7 +278,10 @@ WAYS: dict[str, Callable[[Program, Path], tuple[Told, Told]]] = {
     "interrupts": by_interrupts, "kills": by_kills, "asks": by_asks, "pruned": by_pruned_study, "jobs": by_jobs,
     "sqlite": lambda program, folder: by_storage(program, folder, f"sqlite:///{folder}/s.db"),
     "journal": lambda program, folder: by_storage(program, folder, f"journal:{folder}/s.log"),
+    "grpc": lambda program, folder: by_storage(program, folder, *proxy()),
 }  # fmt: skip
+if find_binaries() is not None:
+    WAYS["postgresql"] = lambda program, folder: by_storage(program, folder, postgres().url(f"p{program.number}"))
 
 
 def compared(number: int) -> str:
