@@ -51,8 +51,9 @@ class Certificate:
     """"floor" or "ceiling" where nothing but that of the user bounds the gap."""
     asks: str = ""
     """What the user could say that would make the gap smaller."""
-    supposes_exact: bool = False
-    """Whether the share holds only if the values hold no noise, which nobody has promised (`noisy=False` does)."""
+    supposes: str = ""
+    """What the share rests on that nobody has promised: that values hold no noise (`noisy=False` promises it), or of
+    what kind their noise is (a `noise_bound` needs no kind)."""
 
     @property
     def certified(self) -> bool:
@@ -104,7 +105,7 @@ class Certificate:
         finite = {name: x if x is not None and math.isfinite(x) else None for name, x in numbers.items()}
         words = {"kind": self.kind, "assumptions": list(self.assumptions), "reason": self.reason}
         share = {"certain": self.certain, "share_reason": self.share_reason, "probes": self.probes}
-        share |= {"density": self.density, "supposes_exact": self.supposes_exact}
+        share |= {"density": self.density, "supposes": self.supposes}
         return {**finite, **words, **share, "text": str(self)}
 
     def __str__(self) -> str:
@@ -130,7 +131,7 @@ class Certificate:
             better = "is better" if self.sought == Certificate.sought else f"holds {self.sought}"
             return f"How much of the search space {better} is not certified because {self.share_reason}."
         most = f"at most {rounded_up(100 * self.share, 2)} % of the search space holds {self.sought}"
-        given = ", if values hold no noise" if self.supposes_exact else ""
+        given = f", if {self.supposes}" if self.supposes else ""
         if not self.probes and self.share == 0:
             return f"No part of the search space holds {self.sought}: all others were evaluated{given}."
         if not self.probes:

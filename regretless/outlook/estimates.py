@@ -172,7 +172,7 @@ class Rivals(Sequence[Rival]):
     def __str__(self) -> str:
         most_named = 5  # trials that a sentence names
         if not self.found:
-            return "No other setting that was evaluated may be as good as the recommended one."
+            return "By the values no other setting that was evaluated is as good as the recommended one."
         some = ", ".join(str(rival.numbers[0]) for rival in self.found[:most_named])
         more = ", ..." if len(self.found) > most_named else ""
         one = len(self.found) == 1

@@ -40,7 +40,7 @@ from regretless.outlook.probes import (
     or_proven,
     probe_point,
     share_unseen,
-    supposes_exact,
+    supposition,
 )
 from regretless.space.parameters import Array
 from regretless.task import Task
@@ -52,7 +52,7 @@ several choices the limit is a tenth larger (docs/lab/fronts.md)."""
 
 def front_share(task: Task, method: Method, history: History, book: Any, probing: Probing, delta: float) -> Share:
     """The share of the space that holds a setting which would extend the front, with probability 1 - delta."""
-    found = replace(_share(task, method, history, book, probing, delta), supposes=supposes_exact(method, history))
+    found = replace(_share(task, method, history, book, probing, delta), supposes=supposition(method, history))
     return or_proven(found, probing.rule, delta)
 
 

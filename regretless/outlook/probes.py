@@ -119,8 +119,8 @@ class Share:
     """What `value` would be if no probe were undecided."""
     exact: bool = True
     """Whether the values show no noise, so that a later recommendation is at least as good."""
-    supposes: bool = False
-    """Whether it rests on exact values, which nobody has promised."""
+    supposes: str = ""
+    """What it rests on that nobody has promised."""
 
 
 def most_better(m: int, k: int, delta: float) -> float:
@@ -198,7 +198,7 @@ def or_proven(found: Share, rule: Spending | None, delta: float) -> Share:
 def share_left(task: Task, method: Method, history: History, probing: Probing, delta: float) -> Share:
     """The share of the space that can be better than what the method recommends, by the probes of the run."""
     found = _share_left(task, method, history, probing, delta)
-    return or_proven(replace(found, supposes=supposes_exact(method, history)), probing.rule, delta)
+    return or_proven(replace(found, supposes=supposition(method, history)), probing.rule, delta)
 
 
 def _share_left(task: Task, method: Method, history: History, probing: Probing, delta: float) -> Share:
@@ -355,6 +355,14 @@ def supposes_exact(method: Method, history: History) -> bool:
     setting shows nothing of it."""
     noise = method.noise(history)
     return not noise.shows and noise.stated is not False
+
+
+def supposition(method: Method, history: History) -> str:
+    """What a share rests on that nobody has promised."""
+    if not method.noise(history).shows:
+        return "values hold no noise" if supposes_exact(method, history) else ""
+    alike = "" if np.isfinite(history.yvar).all() else " and everywhere alike"
+    return "" if history.noise_bound else f"the noise of the values is Gaussian{alike}"
 
 
 def _without_promise(task: Task, *, whole: bool, limited: bool) -> str:

@@ -75,7 +75,7 @@ class Standing:
         left = self._share(delta, self._known(rule_of(book.record.rule)))
         sought = SOUGHT_FRONT if task.several else found.sought
         said = replace(found, share=left.value, share_reason=left.reason, probes=left.probes, sought=sought)
-        return replace(said, supposes_exact=left.supposes)
+        return replace(said, supposes=left.supposes)
 
     def share_at(self, delta: float, *, rule: Spending | None = None) -> Share:
         """How much of the space can be better, with probability 1 - delta; by one planned look or, with a `rule` that

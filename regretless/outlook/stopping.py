@@ -288,7 +288,7 @@ class GapBelow(StopRule):
         if found.value is None or found.value > self.share:
             return False
         self.certificate = replace(
-            self.certificate, share=found.value, probes=found.probes, share_reason="", supposes_exact=found.supposes
+            self.certificate, share=found.value, probes=found.probes, share_reason="", supposes=found.supposes
         )
         if found.exact:  # what is recommended later is at least as good
             self._counts.share, self._counts.proven_by = found.value, 0 if found.certain else found.probes
@@ -304,7 +304,7 @@ class GapBelow(StopRule):
         if good and found.kind == "theory" and not found.certain:
             found = run.certificate_at(delta * SUM_OF_SQUARES / self._counts.checks**2)
             good = found.certified and found.gap <= allowed
-        mine = {name: getattr(self.certificate, name) for name in ("share", "share_reason", "probes", "supposes_exact")}
+        mine = {name: getattr(self.certificate, name) for name in ("share", "share_reason", "probes", "supposes")}
         self.certificate = found if self.share is None else replace(found, **mine)
         self._counts.held = self._counts.held + 1 if good else 0
         return good and (found.kind == "theory" or self._counts.held >= CHECKS_IN_A_ROW)

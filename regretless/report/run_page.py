@@ -279,6 +279,8 @@ def _certificates(sizes: Sequence[int], found: Sequence[Certificate]) -> list[Se
         if np.isfinite(values).sum() > 1
     ]
     note = "What could be better, as certified at that time; nothing is drawn where nothing was certified."
+    given = {c.supposes: None for c in found if c.supposes and c.share is not None}
+    note += f" The share holds if {' and '.join(given)}." if given else ""
     return [page.charts_section("The certificate over the run", charts, note=note)] if charts else []
 
 

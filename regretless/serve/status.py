@@ -88,7 +88,7 @@ def gain_that_counts(optimizer: Optimizer, noise: float | None) -> tuple[float, 
 def noise_words(noise: float | None) -> str:
     """What is noise."""
     if noise is None:
-        return "The values show no noise: any difference between two of them is real."
+        return "The values show no noise; if they hold none, any difference between two of them is real."
     return (
         f"One value has an error of about {shown(noise)} (standard deviation), so two settings whose values differ by "
         f"less than {shown(2 * math.sqrt(2) * noise)} may be equally good."

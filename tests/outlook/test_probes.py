@@ -524,3 +524,26 @@ def test_what_was_evaluated_earlier_or_by_a_verifying_run_is_not_evaluated_again
     assert fresh.message == "all 15 settings of the space were evaluated"
     verified = rg.minimize(bowl, space, trials=40, seed=0, stop=GapBelow(0.01), progress=False)
     assert len(verified.trials) == len({tuple(t.params.values()) for t in verified.trials})
+
+
+@pytest.mark.parametrize(
+    ("told", "options", "supposed"),
+    [
+        (None, {}, ", if the noise of the values is Gaussian and everywhere alike."),
+        (1e-6, {}, ", if the noise of the values is Gaussian."),
+        (None, {"noise_bound": 0.01}, " independent uniform probes)."),
+    ],
+)
+def test_a_share_beside_noise_says_what_it_supposes_of_it(told: float | None, options: dict, supposed: str) -> None:
+    """Repeated values of a nearly exact function, whose differences are small and there."""
+    space = {"x": rg.Float(1e-3, 10.0, log=True), "k": rg.Int(3, 21, step=3)}
+    optimizer = rg.Optimizer(space, "random", seed=1, probes=1.0, noisy=None if options else True, **options)
+    rng = np.random.default_rng(4)
+    for _ in range(16):
+        trial = optimizer.ask()
+        value = np.log10(trial.params["x"]) ** 2 + trial.params["k"]
+        optimizer.tell(trial, value + rng.normal(0, 1e-4), var=told)
+        again = optimizer.adopt(trial.params)
+        optimizer.tell(again, value + rng.normal(0, 1e-4), var=told)
+    assert optimizer.certificate.share is not None, optimizer.certificate.share_reason
+    assert optimizer.certificate.share_sentence().endswith(supposed)

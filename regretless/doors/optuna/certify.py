@@ -14,7 +14,7 @@ from regretless.doors.optuna.sampler import Sampler
 from regretless.doors.optuna.trials import direction_of
 from regretless.doors.optuna.workers import probe_seed, ran_at_once
 from regretless.files.codec import MethodLike
-from regretless.outlook.probes import certain_bounds, most_better, supposes_exact
+from regretless.outlook.probes import certain_bounds, most_better, supposition
 from regretless.space import SpaceLike
 
 
@@ -80,5 +80,5 @@ def _with_share(found: Certificate, sampler: Sampler, study: Study) -> Certifica
         undecided += sum(bounds[0][x.tobytes()] > bounds[1][best] for x in history.X if x.tobytes() != best)
     spent = found.delta / 2 ** (undecided + 1) if noisy or ran_at_once(trials) else found.delta
     share = most_better(len(trials), undecided, spent)
-    supposes = supposes_exact(method, history)
-    return replace(found, share=share, share_reason="", probes=len(trials), supposes_exact=supposes)
+    supposes = supposition(method, history)
+    return replace(found, share=share, share_reason="", probes=len(trials), supposes=supposes)

@@ -218,10 +218,13 @@ class Sampler(BaseSampler):
     def _tree(self, study: Study, trials: Sequence[FrozenTrial] | None = None) -> Tree:
         """What the finished ones of these trials, or of all trials of a study, say about its space."""
         study = whole_study(study)
-        learner = self._trees.setdefault(study._storage, {}).setdefault(study._study_id, TreeLearner())
+        learner = self._learner(study)
         states = (TrialState.COMPLETE, TrialState.PRUNED) if self.pruned == "last" else (TrialState.COMPLETE,)
         trials = study.get_trials(deepcopy=False) if trials is None else trials
         return learner.learn([t for t in trials if t.state in states])
+
+    def _learner(self, study: Study) -> TreeLearner:
+        return self._trees.setdefault(study._storage, {}).setdefault(study._study_id, TreeLearner())
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         self._check_objectives(study)
@@ -526,7 +529,7 @@ class Sampler(BaseSampler):
         if study._study_id in warned:
             return
         if self.search_space is None:
-            tree = self._tree(study)
+            tree = self._learner(whole_study(study)).tree or self._tree(study)  # what the relative space came from
             if param_name not in tree.seen or param_name in tree.distributions:
                 return  # it is new, or exists where no trial had it: the method knows it from now on
             why = "some completed trials have it and others do not, and no values of others explain which"

@@ -41,23 +41,23 @@ class TreeLearner:
     def __init__(self) -> None:
         self._flat: Distributions | None = None
         self._count, self._last = 0, -1
-        self._tree = Tree()
+        self.tree: Tree | None = None
+        """What was learnt last; None before anything was."""
 
     def learn(self, trials: Sequence[FrozenTrial]) -> Tree:
         """The tree of finished trials, in the order of their numbers."""
         if len(trials) < self._count or (self._count and trials[self._count - 1].number != self._last):
             self.__init__()  # type: ignore[misc]  # another history
-        if len(trials) == self._count:
-            return self._tree
-        news = trials[self._count :]
-        self._count, self._last = len(trials), trials[-1].number
-        if len(news) == len(trials):
-            self._flat = trials[0].distributions
-        if self._flat is not None and all(t.distributions == self._flat for t in news):
-            self._tree = Tree(searchable(self._flat), {}, frozenset(self._flat))
-        else:
-            self._flat, self._tree = None, learn_tree(trials)
-        return self._tree
+        if self.tree is None or len(trials) > self._count:
+            news = trials[self._count :]
+            self._count, self._last = len(trials), trials[-1].number if trials else -1
+            if trials and len(news) == len(trials):
+                self._flat = trials[0].distributions
+            if self._flat is not None and all(t.distributions == self._flat for t in news):
+                self.tree = Tree(searchable(self._flat), {}, frozenset(self._flat))
+            else:
+                self._flat, self.tree = None, learn_tree(trials)
+        return self.tree
 
 
 def learn_tree(trials: Sequence[FrozenTrial]) -> Tree:
