@@ -125,5 +125,5 @@ def test_the_package_for_optunahub() -> None:
     assert keys == {"author", "title", "description", "tags", "optuna_versions", "license"}
     for section in ("Abstract", "APIs", "Installation", "Example"):
         assert f"## {section}\n" in readme
-    assert "- RegretlessSampler\n" in readme
+    assert "- `RegretlessSampler(" in readme
     assert (HUB / "LICENSE").read_text() == (HUB.parents[3] / "LICENSE").read_text()

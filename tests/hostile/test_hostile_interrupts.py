@@ -19,6 +19,7 @@ def test_an_interrupt_at_every_line_leaves_nothing_half_done(kind: str, tmp_path
 
 
 @pytest.mark.hostile
+@pytest.mark.filterwarnings("ignore:GP-ThreDS in")
 @pytest.mark.parametrize("method", ["gp-ei", "auto", "cma-es", "turbo", "gp-threds"])
 @pytest.mark.parametrize("kind", SHORT)
 def test_an_interrupt_leaves_nothing_half_done(kind: str, method: str, tmp_path: Path) -> None:
