@@ -13,6 +13,10 @@ HALF = 0.5
 """Shares of the space from this one on tell nobody anything, and are not mentioned."""
 
 
+EXACT = "values hold no noise"
+"""What a share supposes of values that show no noise."""
+
+
 @dataclass(frozen=True)
 class Certificate:
     """Two statements about the recommended setting, each with its own standing.
@@ -111,7 +115,7 @@ class Certificate:
     def __str__(self) -> str:
         """What there is to say, at least one sentence: shares of a half and more, and probes that nobody asked for, are
         not mentioned, nor what a model thinks of a space that was seen whole."""
-        whole = self.share == 0 and (self.kind == "fitted" or self.supposes_exact)
+        whole = self.share == 0 and (self.kind == "fitted" or self.supposes == EXACT)
         gap = self.asks if whole else self.gap_sentence()
         return " ".join(filter(None, [*[self.share_sentence()] * self.speaks_of_share, gap]))
 

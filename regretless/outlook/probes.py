@@ -49,7 +49,7 @@ import numpy as np
 
 from regretless.basics.options import in_range
 from regretless.basics.streams import Stream, keyed_generator
-from regretless.certificate import Certificate
+from regretless.certificate import EXACT, Certificate
 from regretless.history import History
 from regretless.method import Method
 from regretless.outlook.bounds import asked_for, limit_name, within_limit
@@ -360,7 +360,7 @@ def supposes_exact(method: Method, history: History) -> bool:
 def supposition(method: Method, history: History) -> str:
     """What a share rests on that nobody has promised."""
     if not method.noise(history).shows:
-        return "values hold no noise" if supposes_exact(method, history) else ""
+        return EXACT if supposes_exact(method, history) else ""
     alike = "" if np.isfinite(history.yvar).all() else " and everywhere alike"
     return "" if history.noise_bound else f"the noise of the values is Gaussian{alike}"
 
