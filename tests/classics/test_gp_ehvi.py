@@ -5,7 +5,7 @@ import pytest
 
 from regretless.classics import CLASSICS
 from regretless.classics.gp_ehvi.default import GPEHVI, FrontSurrogate
-from regretless.classics.gp_ehvi.improvement import BoxGain, ScalarGain, of_posteriors
+from regretless.classics.gp_ehvi.improvement import BoxGain, ScalarGain, of_means, of_posteriors
 from regretless.fronts.hypervolume import free_boxes, hypervolume
 from regretless.models.gp.acquisition import log_expected_improvement
 from regretless.models.gp.surrogate import Surrogate
@@ -90,6 +90,61 @@ def test_values_far_below_the_front_are_raised_and_the_front_is_kept() -> None:
     seen, slope = model.seen_as(model.all_values[:, 1], model.all_values[:, 1])
     assert seen.tolist() == [3.0, 2.0, -1.0, -3.0, -3.0, 0.0]
     assert (slope == 1.0).all()
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_by_the_means_a_point_is_worth_what_its_means_add(k: int) -> None:
+    rng = np.random.default_rng(2)
+    X, reference = rng.random((15, 2)), np.full(k, -0.4)
+    gps = [Surrogate(Cube.box(2)).gp(X, np.sin(4 * X[:, 0] + j) - (X[:, 1] - 0.3 * j) ** 2) for j in range(k)]
+    F = np.column_stack([gp.mean_at(X) for gp in gps])
+    whole = gain(k, F - reference)
+    points, widths = rng.random((60, 2)), np.linspace(0.02, 0.05, k)
+    shifted = [Shifted(gp, low) for gp, low in zip(gps, reference, strict=True)]
+    found, slopes = of_means(shifted, whole, widths).value_and_gradient(points)  # type: ignore[arg-type]
+    means = [gp.mean_at(points) for gp in shifted]
+    assert found == pytest.approx(whole.value(means, [np.full(60, w * w) for w in widths]), rel=1e-7, abs=1e-7)
+    near = found > -30
+    for i in range(2):
+        ends = [of_means(shifted, whole, widths).value(points + step * np.eye(2)[i]) for step in (1e-6, -1e-6)]  # type: ignore[arg-type]
+        assert slopes[near, i] == pytest.approx((ends[0] - ends[1])[near] / 2e-6, rel=1e-3, abs=1e-3)
+    if k <= 3:  # with next to no blur it is the hypervolume that the means add
+        exact = np.exp(of_means(shifted, whole, np.full(k, 1e-7)).value(points))  # type: ignore[arg-type]
+        covered = hypervolume(F - reference, np.zeros(k))
+        adds = [hypervolume(np.vstack([F - reference, y]), np.zeros(k)) - covered for y in np.column_stack(means)]
+        assert max(adds) > 0.01
+        assert exact == pytest.approx(np.array(adds), abs=1e-5)
+
+
+class Shifted:
+    """A posterior whose mean is taken above a reference."""
+
+    def __init__(self, gp, low: float) -> None:
+        self.gp, self.low = gp, low
+
+    def mean_at(self, X: np.ndarray) -> np.ndarray:
+        return self.gp.mean_at(X) - self.low
+
+    def mean_grad(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, slope = self.gp.mean_grad(X)
+        return mean - self.low, slope
+
+
+def test_the_last_fifth_of_a_budget_goes_by_the_means_where_nothing_speaks_against_it() -> None:
+    def proposed(budget: int, *, pending: bool = False, noisy: bool = False) -> np.ndarray:
+        space = Space({"a": Float(2e-4, 3.0, log=True), "b": Float(-3, 4)})
+        loop = Loop(CLASSICS["gp-ehvi"].build(space, seed=1, budget=budget))
+        X = np.random.default_rng(5).random((25, 2))
+        Y = -np.column_stack([((X - c) ** 2).sum(axis=1) for c in (0.2, 0.7)])
+        history = type(loop.history)(2, objectives=2).with_values(X, Y)
+        if noisy:
+            history = history.with_values(X[:1], history.Y[:1] + 0.1)
+        loop.history = history.with_pending(np.array([0.1, 0.9])) if pending else history
+        return loop.ask(step=40)
+
+    assert not np.array_equal(proposed(30), proposed(200))
+    assert np.array_equal(proposed(30, pending=True), proposed(200, pending=True))
+    assert np.array_equal(proposed(32, noisy=True), proposed(200, noisy=True))
 
 
 def told(seed: int, n: int, other: float = 1.0) -> Loop:

@@ -316,6 +316,7 @@ def test_several_metrics_have_a_front(tmp_path: Path) -> None:
             searcher.on_trial_complete(f"t{i}", {**metrics(config), **({"speed": math.nan} if i == 4 else {})})
 
     options: dict[str, Any] = {"metric": ["loss", "speed"], "mode": ["min", "max"], "seed": 3, "budget": 20}
+    options["reference"] = {"speed": 0.5}
     space = {"lr": tune.loguniform(1e-5, 1.0), "act": tune.choice(["relu", "tanh"])}
     whole, part, again = (Searcher(space, **options) for _ in range(3))
     driven(whole, 0, 16)
@@ -328,6 +329,7 @@ def test_several_metrics_have_a_front(tmp_path: Path) -> None:
     assert [t.params for t in again.optimizer.trials] == [t.params for t in whole.optimizer.trials]
     assert again.optimizer.trials[4].state == "failed"
     assert again.optimizer.task.directions == ("minimize", "maximize")
+    assert again.optimizer.task.reference == (None, 0.5)
     assert len(again.front) > 2
     assert {tuple(m.values.values()) for m in again.front} <= {t.values for t in again.optimizer.trials}
 

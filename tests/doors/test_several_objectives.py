@@ -178,8 +178,9 @@ def searched(**options: Any) -> RegretlessSearchCV:
 
 
 def test_scores_and_a_callable_refit_search_a_front() -> None:
-    search = searched(scoring=["accuracy", "neg_log_loss"], refit=smallest)
+    search = searched(scoring=["accuracy", "neg_log_loss"], refit=smallest, reference={"accuracy": 0.6})
     task = search.optimizer_.task
+    assert task.reference == (0.6, None)
     assert (task.objectives, task.directions) == (("accuracy", "neg_log_loss"), ("maximize", "maximize"))
     assert search.best_index_ == smallest(search.cv_results_)
     told = np.array([t.values for t in search.optimizer_.trials])
@@ -188,7 +189,7 @@ def test_scores_and_a_callable_refit_search_a_front() -> None:
     assert all(var is not None for t in search.optimizer_.trials for var in t.variances)
     assert len(search.front_) >= 1
     assert search.front_.pick().params in [t.params for t in search.optimizer_.trials]
-    again = searched(scoring=["accuracy", "neg_log_loss"], refit=smallest)
+    again = searched(scoring=["accuracy", "neg_log_loss"], refit=smallest, reference={"accuracy": 0.6})
     assert again.cv_results_["params"] == search.cv_results_["params"]
 
 

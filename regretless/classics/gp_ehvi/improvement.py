@@ -114,6 +114,27 @@ class ScalarGain:
         return found
 
 
+def of_means(gps: Sequence[GP], gain: BoxGain | ScalarGain, widths: Array) -> Acquisition:
+    """The gain as a function of points whose values are taken to lie at the means, blurred by sds (k) that give it a
+    slope everywhere; a point costs O(n) where one with its variances costs O(n^2)."""
+    variances = widths**2
+
+    def value_and_gradient(X: Array) -> tuple[Array, Array]:
+        found = [gp.mean_grad(X) for gp in gps]
+        value, by_mean, _ = gain.with_slopes([mean for mean, _ in found], _columns(variances, len(X)))
+        return value, np.asarray(sum(a[:, None] * dm for a, (_, dm) in zip(by_mean, found, strict=True)))
+
+    def value_alone(X: Array) -> Array:
+        return gain.value([gp.mean_at(X) for gp in gps], _columns(variances, len(X)))
+
+    return Acquisition(value_and_gradient, value_alone)
+
+
+def _columns(numbers: Array, q: int) -> list[Array]:
+    """Each of the numbers q times."""
+    return [np.full(q, number) for number in numbers]
+
+
 def _log_sum(terms: Array) -> tuple[Array, Array]:
     """The logarithm of the sum of exponentials along each row of terms (q x b), and each one's share in it, q x b."""
     top = terms.max(axis=1, keepdims=True)
