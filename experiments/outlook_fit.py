@@ -1,8 +1,9 @@
 """The forecaster that ships: fitted to records of runs, chosen and judged on families and sources left out.
 
-    python experiments/outlook_fit.py runs/outlook/*.npz --models featureless,lines,net         # families left out
+    python experiments/outlook_fit.py runs/outlook/*.npz --models featureless,lines,pool        # families left out
     python experiments/outlook_fit.py runs/outlook/*.npz --ship regretless/outlook/forecaster.npz
     python experiments/outlook_fit.py runs/outlook/*.npz --judge family     # tables: one family left out at a time
+    python experiments/outlook_fit.py runs/outlook/*.npz --judge fold       # a sixth of the families (--folds)
     python experiments/outlook_fit.py runs/outlook/*.npz --judge source     # one source
     python experiments/outlook_fit.py runs/outlook/*.npz --judge shipped    # the forecaster in the package, as it is
 
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from outlook_records import unpacked
 
 from regretless.outlook.forecast import LEVELS, STEEPNESS, ZERO, Forecaster, standardised
+from regretless.outlook.progress import CURVE, MODEL, NAMES
 
 Array = NDArray[np.float64]
 HORIZONS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80)
@@ -37,8 +39,11 @@ MARGIN = 0.05
 """How much of each tail is given up for sources that no record is of."""
 LEAST_STEPS = 200
 """Steps of the training of a net, however few rows there are."""
-SEEDS = 3
-"""Nets whose quantiles are averaged."""
+SEEDS = 1
+"""Nets of each view."""
+ALWAYS = ("n/d", "m/n", "m/d", "labels")
+VIEWS = (NAMES, CURVE, (*ALWAYS, *MODEL))
+"""What the nets are shown: everything, the curve, the model. Their distributions are pooled."""
 
 
 class Rows(NamedTuple):
@@ -131,15 +136,24 @@ def weighted_quantile(v: Array, w: Array, levels: Array) -> Array:
     return np.interp(levels, mass / w.sum(), v[order])
 
 
+def pool(rows: Rows, *, seeds: int = SEEDS, views: Sequence[Sequence[str]] = VIEWS, **options: Any) -> Forecaster:
+    """Nets of several views, pooled."""
+    parts = [net(rows, view=view, seeds=seeds, **options) for view in views]
+    return Forecaster(parts[0].mean, parts[0].sd, [n for p in parts for n in p.nets], parts[0].levels, parts[0].moved)
+
+
 def net(
-    rows: Rows, *, width: int = 32, epochs: int = 12, seeds: int = SEEDS, decay: float = 1e-4, drop: float = 0.03
-) -> Forecaster:
-    """Small nets with two hidden layers, trained by the pinball loss and a cross-entropy."""
+    rows: Rows, *, view: Sequence[str] = NAMES, width: int = 32, epochs: int = 12, seeds: int = SEEDS,
+    decay: float = 1e-4, drop: float = 0.03,
+) -> Forecaster:  # fmt: skip
+    """Small nets with two hidden layers, trained by the pinball loss and a cross-entropy. What a net is not shown has
+    no weight in it."""
     import torch
 
     torch.set_num_threads(1)
     mean, sd = np.nanmean(rows.x, axis=0), np.maximum(np.nanstd(rows.x, axis=0), 1e-3)
-    x = standardised(rows.x, mean, sd)
+    shown = np.array([name in view for name in NAMES] + [not set(view).isdisjoint(MODEL)])
+    x = standardised(rows.x, mean, sd) * shown
     X, Z = torch.tensor(x, dtype=torch.float32), torch.tensor(rows.z, dtype=torch.float32)
     W = torch.tensor(rows.weight, dtype=torch.float32)
     levels = torch.tensor(LEVELS, dtype=torch.float32)
@@ -173,11 +187,17 @@ def net(
             optimiser.step()
             schedule.step()
         found.append([p.detach().numpy().astype(np.float64).T for p in model.parameters()])
+        found[-1][0] = found[-1][0] * shown[:, None]
     return Forecaster(mean, sd, found, np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
 def by_net(rows: Rows, **options: Any) -> Callable[[Array], Spread]:
     fitted = net(rows, **options)
+    return lambda x: Spread(*fitted.spread(x))
+
+
+def by_pool(rows: Rows, **options: Any) -> Callable[[Array], Spread]:
+    fitted = pool(rows, **options)
     return lambda x: Spread(*fitted.spread(x))
 
 
@@ -314,18 +334,20 @@ def judged(rows: Rows, groups: NDArray[Any], spread: Spread, correct: Callable[[
 
 
 MODELS: dict[str, Callable[[Rows], Callable[[Array], Spread]]] = {
-    "featureless": featureless, "lines": by_lines, "net": by_net, "trees": by_trees,
+    "featureless": featureless, "lines": by_lines, "net": by_net, "pool": by_pool, "trees": by_trees,
 }  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("records", nargs="+", type=Path)
-    parser.add_argument("--models", default="featureless,lines,net")
+    parser.add_argument("--models", default="featureless,lines,pool")
     parser.add_argument("--by", default="fold", help="what is left out at a time: fold (of families), family, source")
     parser.add_argument("--folds", type=int, default=6)
     parser.add_argument("--ship", type=Path, help="write the forecaster there")
-    parser.add_argument("--judge", choices=["family", "source", "shipped"], help="print tables of coverage and end")
+    parser.add_argument(
+        "--judge", choices=["family", "source", "fold", "shipped"], help="print tables of coverage and end"
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS)
     options = parser.parse_args()
     runs = read(options.records)
@@ -349,7 +371,8 @@ def main() -> None:
                 )
             )
             return
-        spread = left_out(rows, by, lambda kept: lambda x: Spread(*net(kept, seeds=options.seeds).spread(x)))
+        out = groups if options.judge == "fold" else by
+        spread = left_out(rows, out, lambda kept: by_pool(kept, seeds=options.seeds))
         places = spread.place(rows.z, np.random.default_rng(1))
         print(judged(rows, by, spread, lambda g: Corrected.by(places[by != g], rows.weight[by != g], MARGIN)))
         return
@@ -366,7 +389,7 @@ def main() -> None:
         print(name, np.round(found, 3), "ratio", np.round(ratio, 3), "coverage", np.round(cover, 3), flush=True)
     if options.ship:
         correct = Corrected.by(places, rows.weight, MARGIN)
-        fitted = net(rows)
+        fitted = pool(rows, seeds=options.seeds)
         fitted.levels, fitted.moved = correct.levels, correct.moved
         np.savez_compressed(options.ship, **fitted.arrays())
         print(f"{options.ship}: {options.ship.stat().st_size} bytes")

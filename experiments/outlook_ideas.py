@@ -23,15 +23,18 @@ from outlook_fit import (
     HORIZONS,
     LEVELS,
     MARGIN,
+    VIEWS,
     Corrected,
     Rows,
     Spread,
     by_lines,
+    by_pool,
     featureless,
     interval,
     left_out,
     losses,
     net,
+    pool,
     read,
     rows_of,
     weighted_quantile,
@@ -40,24 +43,24 @@ from outlook_records import unpacked
 from outlook_stops import COSTS, EPSILONS, RULES, WEIGHTS, by_regret, loss, whole
 
 from regretless.outlook.forecast import TABLE, Forecaster
+from regretless.outlook.forecast import pooled as pool_of
 from regretless.outlook.progress import CURVE, NAMES
 
 Array = NDArray[np.float64]
 Fit = Callable[[Rows], Callable[[Array], Spread]]
 LAST = CURVE.index("last m")
-LABELS = {"labels": 1.0, "nas-tables": 1.0, "mixed": 0.4, "rpart": 0.2, "nets": 0.14, "trees": 0.12}
-"""The share of the parameters that are labels, by family, about: no feature says it."""
-FINE = (np.arange(40) + 0.5) / 40
-"""Levels at which forecasts are taken apart to be pooled."""
 
 
 # ---------------------------------------------------------------- ways to forecast
 
 
 def nets(seeds: int = 1, **options: Any) -> Fit:
+    """Nets whose chances and quantiles are averaged."""
+
     def fit(rows: Rows) -> Callable[[Array], Spread]:
-        fitted = net(rows, seeds=seeds, **options)
-        return lambda x: Spread(*fitted.spread(x))
+        f = net(rows, seeds=seeds, **options)
+        alone = [Forecaster(f.mean, f.sd, [own], f.levels, f.moved) for own in f.nets]
+        return lambda x: Spread(*(np.mean(part, axis=0) for part in zip(*(one.spread(x) for one in alone))))
 
     return fit
 
@@ -95,12 +98,6 @@ def trees(rows: Rows) -> Callable[[Array], Spread]:
     return predict
 
 
-def keeping(columns: Sequence[int], fit: Fit) -> Fit:
-    """The same with some features alone."""
-    kept = np.array(columns)
-    return lambda rows: (lambda found: lambda x: found(x[:, kept]))(fit(rows._replace(x=rows.x[:, kept])))
-
-
 def averaged(*fits: Fit) -> Fit:
     """The mean of the chances and of the quantiles."""
 
@@ -121,16 +118,7 @@ def pooled(*fits: Fit) -> Fit:
 
     def fit(rows: Rows) -> Callable[[Array], Spread]:
         parts = [one(rows) for one in fits]
-
-        def predict(x: Array) -> Spread:
-            found = [part(x) for part in parts]
-            none = np.mean([f.none for f in found], axis=0)
-            places = [np.array([np.interp(FINE, LEVELS, q) for q in f.quantiles]) for f in found]
-            z = np.concatenate(places, axis=1)
-            w = np.concatenate([np.tile(1.0 - f.none[:, None], len(FINE)) for f in found], axis=1)
-            return Spread(none, np.array([weighted_quantile(a, b, LEVELS) for a, b in zip(z, w, strict=True)]))
-
-        return predict
+        return lambda x: Spread(*pool_of(*zip(*(part(x) for part in parts))))
 
     return fit
 
@@ -237,13 +225,10 @@ def forecasts(runs: Sequence[Any], rows: Rows, folds: int, only: Sequence[str]) 
     group = families[rows.run]
     names = sorted(set(families))
     fold = np.array([names.index(g) % folds for g in group])
-    curve, model = (
-        list(range(len(CURVE))),
-        [*range(len(CURVE) - 1, len(NAMES)), *map(CURVE.index, ("m/n", "m/d", "n/d"))],
-    )
     one, two, boosted = nets(), once(nets(2)), once(trees)
     halves = [once(half) for half in of_families(6, families, one)]
-    by_curve, by_model = once(keeping(curve, nets(2))), once(keeping(model, nets(2)))
+    _, curve, model = VIEWS
+    by_curve, by_model = once(nets(2, view=curve)), once(nets(2, view=model))
     ideas: dict[str, Fit] = {
         "one net": one,
         "two nets, averaged": two,
@@ -263,20 +248,17 @@ def forecasts(runs: Sequence[Any], rows: Rows, folds: int, only: Sequence[str]) 
         "wider and longer (64, 40 epochs)": nets(2, width=64, epochs=40),
         "stronger decay and dropout": nets(2, decay=0.3, drop=0.15),
     }
-    last = len(NAMES)
-    parts = keeping([*curve, last], nets(2)), keeping([*model, last], nets(2))
     labelled = {
         "with the share of labels": nets(2),
-        "with the share of labels; curve, model and both, pooled": pooled(nets(2), *parts),
+        "with the share of labels; curve, model and both, pooled": by_pool,
     }
     base = np.array(losses(rows, left_out(rows, fold, featureless)))
     print(HEAD, flush=True)
-    share = np.array([LABELS.get(run["family"], 0.0) for run in runs])[rows.run]
-    beside = rows._replace(x=np.concatenate([rows.x, share[:, None]], axis=1))
+    unlabelled = rows._replace(x=rows.x * (np.array(NAMES) != "labels"))
     for name, fit in (ideas | labelled).items():
         if only and not any(part in name for part in only):
             continue
-        spread = left_out(beside if name in labelled else rows, fold, fit)
+        spread = left_out(rows if name in labelled else unlabelled, fold, fit)
         print(line(name, rows, group, spread, base), flush=True)
         if name.startswith("two"):
             print(line("the same, levels that hold in 9 of 10 families", rows, group, spread, base, worst=True))
@@ -362,7 +344,7 @@ def worth(runs: Sequence[Any], rows: Rows, folds: int) -> None:
     for k in range(folds):
         for name, groups in (("fan", fold), ("known", by_run)):
             kept, out = rows.of(groups[rows.run] != k), [r for r, g in zip(runs, groups, strict=True) if g == k]
-            fitted: Forecaster = net(kept, seeds=2)
+            fitted: Forecaster = pool(kept, seeds=2)
             fans(out, fitted.gains, name)
             if name == "fan":
                 fans(out, mean_of_shares(kept), "means")

@@ -334,6 +334,40 @@ def boosting(seed: int, rng: np.random.Generator) -> Problem:
     return Formula(f"boosting-{name}-{data_seed}", space, value)
 
 
+def subsets(seed: int, rng: np.random.Generator) -> Problem:
+    """Which columns of a UCI table a ridge regression is given: labels alone, judged by the cross-validated error."""
+    name, folds_seed = UCI[seed % 3], int(rng.integers(50))
+    X, y = _table(name)
+    order = keyed_generator(folds_seed, 13, stream=STREAM).permutation(len(y))
+    columns = rng.permutation(X.shape[1])[: int(rng.integers(6, X.shape[1] + 1))]
+    space = Space({f"column-{j}": Choice(["in", "out"]) for j in columns})
+
+    def value(s: Setting) -> float:
+        A = np.column_stack([np.ones(len(y)), X[:, [j for j in columns if s[f"column-{j}"] == "in"]]])
+        losses = []
+        for fold in range(5):
+            held, rest = order[fold::5], np.setdiff1d(order, order[fold::5])
+            w = np.linalg.solve(A[rest].T @ A[rest] + 0.1 * np.eye(A.shape[1]), A[rest].T @ y[rest])
+            losses.append(float(np.mean((A[held] @ w - y[held]) ** 2)))
+        return float(np.mean(losses))
+
+    return Formula(f"subsets-{name}-{folds_seed}", space, value)
+
+
+def interactions(seed: int, rng: np.random.Generator) -> Problem:
+    """Kauffman's NK landscapes: each label counts together with a few others, by a table of random numbers."""
+    labels, count = int(rng.integers(2, 6)), int(rng.integers(5, 10))
+    partners = [[i, *rng.permutation([j for j in range(count) if j != i])[: rng.integers(1, 4)]] for i in range(count)]
+    tables = [rng.random((labels,) * len(own)) for own in partners]
+    space = Space({f"site-{i}": Choice([f"kind-{k}" for k in range(labels)]) for i in range(count)})
+
+    def value(s: Setting) -> float:
+        at = [int(s[f"site-{i}"].rpartition("-")[2]) for i in range(count)]
+        return -float(np.mean([own[tuple(at[i] for i in who)] for own, who in zip(tables, partners, strict=True)]))
+
+    return Formula(f"interactions-{seed}", space, value)
+
+
 SKLEARN = ("svc", "logistic", "tree", "neighbours", "elastic", "forest", "ridge", "sgd")
 SKLEARN_DATA = ("wine", "breast_cancer", "iris")
 
@@ -411,6 +445,8 @@ KINDS: dict[str, Kind] = {
     "kernels": Kind("kernel machines", kernels),
     "boosting": Kind("boosting", boosting),
     "aside": Kind("scikit-learn, aside", sklearn_tasks, aside=True),
+    "subsets": Kind("labels, aside", subsets, aside=True),
+    "interactions": Kind("labels, aside", interactions, aside=True),
 }  # fmt: skip
 
 
@@ -493,8 +529,9 @@ def record(family: str, number: int, optimisers: tuple[str, ...]) -> dict[str, A
             best = max(best, value) if counts else best
             y.append(sign * seen.y if counts else math.nan)
             recommended.append(math.nan if noisy else best)
-        history, due = opt.history, [c for c in CHECKPOINTS if c <= len(y)]
-        if due and (not at or due[-1] > at[-1]) and len(history) and history.feasible.any():
+            history, due = opt.history, [c for c in CHECKPOINTS if c <= len(y)]
+            if not due or (at and due[-1] <= at[-1]) or not len(history) or not history.feasible.any():
+                continue
             past = Seen.of(history, cube, noisy=noisy)
             gp = posterior_of(past, model)
             if len(past.y) > 2 and reach(levels(past, gp)) > 0:

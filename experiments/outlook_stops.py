@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from outlook_fit import HORIZONS, net, read, rows_of
+from outlook_fit import HORIZONS, pool, read, rows_of
 from outlook_records import unpacked
 
 from regretless.outlook.forecast import TABLE, Forecaster
@@ -34,6 +34,8 @@ COSTS = (0.0001, 0.0003, 0.001, 0.003, 0.01)
 EPSILONS = tuple(10.0 ** np.arange(-5.0, 0.0, 0.5))
 WEIGHTS = np.diff(np.concatenate([[0.0], 0.5 * (TABLE[1:] + TABLE[:-1]), [1.0]]))
 """The weights of the levels of TABLE in a mean."""
+PLAIN = (0.005, 0.01, 0.02, 0.03, 0.05)
+"""The gains that `StopWhen(gain_below=)` is asked for, as shares of the whole gain."""
 Run = dict[str, Any]
 Stop = Callable[[Run, float], int]
 """The number of trials after which a rule ends a run, for a cost."""
@@ -167,18 +169,19 @@ def main() -> None:
     if options.shipped:
         fans(runs, Forecaster.shipped())
     for family in sorted(set(families)) if not options.shipped else []:
-        fitted = net(rows.of(families[rows.run] != family), seeds=options.seeds)
+        fitted = pool(rows.of(families[rows.run] != family), seeds=options.seeds)
         fans([run for run, f in zip(runs, families, strict=True) if f == family], fitted)
     exact = [run for run in runs if not run["noisy"]]
     print(f"{len(exact)} runs without noise\n{table(exact)}")
     ours = [run for run in exact if run["optimiser"] == "auto"]
     print(f"{len(ours)} of them of auto\n{table(ours)}")
     real = [run for run in exact if run["family"] in REAL]
-    print("real trainings:", plain(real), table(real), sep="\n")
+    print("real trainings:", *(f"{g:g}: {plain(real, g)}" for g in PLAIN), table(real), sep="\n")
     if options.aside:
         aside = read([options.aside])
         fans(aside, Forecaster.shipped())
-        print("aside:", plain(aside), table([run for run in aside if not run["noisy"]]), sep="\n")
+        exact = [run for run in aside if not run["noisy"]]
+        print("aside:", *(f"{g:g}: {plain(aside, g)}" for g in PLAIN), table(exact), sep="\n")
 
 
 if __name__ == "__main__":

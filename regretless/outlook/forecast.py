@@ -31,6 +31,10 @@ STEEPNESS = 0.5
 """What the nets' positive outputs are multiplied by to be the steps between quantiles."""
 FURTHEST = 4.0
 """Standard deviations beyond which a feature counts as this far: the nets were not fitted there."""
+_FINE = (np.arange(40) + 0.5) / 40
+"""The levels at which distributions are taken apart to be pooled."""
+_FINER = np.array([np.interp(_FINE, LEVELS, unit) for unit in np.eye(len(LEVELS))])
+"""What quantiles at LEVELS are multiplied by to be those at _FINE, q x 40."""
 FILE = "forecaster.npz"
 """The file of the nets, beside this module."""
 
@@ -156,8 +160,22 @@ def standardised(x: Array, mean: Array, sd: Array) -> Array:
     return np.concatenate([inside, missing.any(axis=1, keepdims=True)], axis=1)
 
 
+def pooled(nones: Sequence[Array], quantiles: Sequence[Array]) -> tuple[Array, Array]:
+    """The mean of distributions: of each the chance of no gain (n) and quantiles at LEVELS for a gain (n x q)."""
+    if len(nones) == 1:
+        return nones[0], quantiles[0]
+    z = np.concatenate([own @ _FINER for own in quantiles], axis=1)
+    w = np.concatenate([np.broadcast_to(1.0 - none[:, None], (len(none), len(_FINE))) for none in nones], axis=1)
+    order = np.argsort(z, axis=1, kind="stable")
+    z, w = np.take_along_axis(z, order, axis=1), np.take_along_axis(w, order, axis=1)
+    mass = np.cumsum(w, axis=1) - 0.5 * w
+    rows = [np.interp(LEVELS * total, m, v) for total, m, v in zip(w.sum(axis=1), mass, z, strict=True)]
+    return np.mean(nones, axis=0), np.array(rows)
+
+
 class Forecaster:
-    """Nets of two hidden layers whose answers are averaged, and the correction of their levels.
+    """Nets of two hidden layers whose distributions are pooled, and the correction of their levels. Where the nets
+    disagree, which they do on runs unlike those they were fitted to, the pool is wider than each of them.
 
     Args:
         mean, sd: of the features, k each.
@@ -187,13 +205,14 @@ class Forecaster:
     def spread(self, x: Array) -> tuple[Array, Array]:
         """For features (n x k) the chance of no gain (n) and quantiles of log10(G / S) at LEVELS (n x q) for a gain."""
         X = standardised(x, self.mean, self.sd)
-        none, quantiles = np.zeros(len(X)), np.zeros((len(X), len(LEVELS)))
+        nones: list[Array] = []
+        places: list[Array] = []
         for W1, b1, W2, b2, W3, b3 in self.nets:
             out = _swish(_swish(X @ W1 + b1) @ W2 + b2) @ W3 + b3
-            none += _sigmoid(out[:, 0])
-            quantiles[:, :1] += out[:, 1:2]
-            quantiles[:, 1:] += out[:, 1:2] + STEEPNESS * np.cumsum(np.logaddexp(0.0, out[:, 2:]), axis=1)
-        return none / len(self.nets), quantiles / len(self.nets)
+            steps = STEEPNESS * np.logaddexp(0.0, out[:, 2:])
+            nones.append(_sigmoid(out[:, 0]))
+            places.append(np.cumsum(np.concatenate([out[:, 1:2], steps], axis=1), axis=1))
+        return pooled(nones, places)
 
     def gains(self, x: Array, *, tail: float = 1.0) -> Array:
         """Quantiles of G / S at the levels of TABLE, n x t. A tail below 1 widens them: what lies beyond either end

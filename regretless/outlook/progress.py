@@ -36,7 +36,7 @@ CURVE = (
     "n/d", "n", "d", "m/n", "m/d", "since/n", "since/d", "since/m", "quarter", "half", "three quarters", "last 2",
     "last 5", "last d", "last m", "last step", "steps in quarter", "steps in half", "to second", "to tenth",
     "recent level", "recent spread", "ties", "reach of range", "failed", "infeasible", "finite", "used", "discrete",
-    "constraints", "noisy", "pending",
+    "labels", "constraints", "noisy", "pending",
 )  # fmt: skip
 MODEL = (
     "expected anywhere", "expected nearby", "drawn mean", "drawn high", "drawn highest", "doubt", "doubt at best",
@@ -163,7 +163,7 @@ def _of_curve(seen: Seen, v: Array, S: float, m: Array) -> Array:
         float((v >= best[-1] - LEAST * S).sum() - 1) / k, _log(S / float(np.ptp(v))), seen.failed,
         1.0 - float(seen.feasible.mean()), 0.0 if math.isinf(size) else 1.0 / max(1.0, math.log10(size)),
         0.0 if math.isinf(size) else min(1.0, n / size), 0.0 if math.isinf(size) else 1.0,
-        float(seen.constraints), float(seen.noisy), math.log10(1.0 + seen.pending),
+        _labels(seen.cube), float(seen.constraints), float(seen.noisy), math.log10(1.0 + seen.pending),
     ]  # fmt: skip
     rows = np.empty((len(m), len(CURVE)))
     moving = {
@@ -173,6 +173,12 @@ def _of_curve(seen: Seen, v: Array, S: float, m: Array) -> Array:
     for column, name in enumerate(CURVE):
         rows[:, column] = moving[name] if name in moving else next(standing)
     return rows
+
+
+def _labels(cube: Cube) -> float:
+    """The share of the parameters that are labels: where all are, the best is found by luck and by no trend."""
+    labels = len(cube.groups) + int(cube.categorical.sum())
+    return labels / (cube.dim - sum(stop - start for start, stop in cube.groups) + len(cube.groups))
 
 
 def _of_model(seen: Seen, gp: GP, v: Array, S: float) -> Array:

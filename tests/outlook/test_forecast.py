@@ -15,7 +15,7 @@ import pytest
 import regretless as rg
 from regretless.files.book import Earlier
 from regretless.optimizer import Optimizer
-from regretless.outlook.forecast import FILE, LEVELS, TABLE, Forecast, Forecaster, nothing_known, shown
+from regretless.outlook.forecast import FILE, LEVELS, TABLE, Forecast, Forecaster, nothing_known, pooled, shown
 from regretless.outlook.outlook import RATE, Backtest, Forecasts, Look
 from regretless.outlook.progress import CURVE, NAMES, Seen, features, own_model, posterior_of
 from regretless.outlook.standing import Standing
@@ -243,6 +243,33 @@ def test_features_have_no_units_and_change_with_the_horizon_alone() -> None:
     moving = {NAMES[i] for i in np.flatnonzero(np.abs(np.diff(rows[0], axis=0))[0] > 0)}
     assert moving <= {"m/n", "m/d", "since/m", "last m"}
     assert {"m/n", "m/d"} <= moving
+
+
+@pytest.mark.parametrize("method", ["auto", "turbo", "random"])
+def test_the_share_of_labels_is_that_of_the_parameters_however_they_are_encoded(method: str) -> None:
+    space = {"a": rg.Choice(["x", "y", "z"]), "n": rg.Int(3, 900, log=True), "b": rg.Choice([True, False]), **SPACE}
+    opt = Optimizer(space, method, seed=0)
+    for _ in range(4):
+        trial = opt.ask()
+        opt.tell(trial, trial.params["x"])
+    row = features(Seen.of(opt.history, opt.method.cube, noisy=False), None, [5.0])[0]
+    assert row[NAMES.index("labels")] == pytest.approx(2 / 5)
+
+
+def test_a_pool_holds_each_of_its_distributions_by_its_share() -> None:
+    """Against draws of the mixture; where the parts agree, the pool is what they say."""
+    rng = np.random.default_rng(0)
+    centres, nones = np.array([-3.0, -0.5]), np.array([0.2, 0.6])
+    own = [c + 0.4 * LEVELS[None] for c in centres]
+    none, quantiles = pooled([np.array([n]) for n in nones], own)
+    assert none == pytest.approx([0.4])
+    part = rng.choice(2, size=200_000, p=(1 - nones) / (1 - nones).sum())
+    drawn = np.interp(rng.random(200_000), LEVELS, 0.4 * LEVELS) + centres[part]
+    inner = (LEVELS > 0.02) & (LEVELS < 0.98) & (np.abs(LEVELS - 2 / 3) > 0.02)  # beside the gap between the parts
+    assert quantiles[0, inner] == pytest.approx(np.quantile(drawn, LEVELS)[inner], abs=0.02)
+    alike = pooled([np.array([0.3])] * 3, [own[0]] * 3)
+    assert alike[0] == pytest.approx([0.3])
+    assert alike[1][0] == pytest.approx(own[0][0], abs=0.02)
 
 
 def test_many_coordinates_and_many_values_are_forecast_by_the_curve_alone() -> None:
