@@ -485,10 +485,12 @@ class _Bar:
 
     def _ahead(self) -> list[str]:
         """What the trials after this one would bring, as it was when there was last time for that."""
+        from regretless.outlook.outlook import LEAST_VALUES  # it brings SciPy along
+
         now, left = time.monotonic(), self.trials - int(self.bar.n) - 1
         if left < 1:
             return []
-        if now >= self.next_look:
+        if now >= self.next_look and self.bar.n + 1 >= LEAST_VALUES:
             middle = self.optimizer.forecast(left).middle
             self.ahead = f"trials {self.trials - left + 1} to {self.trials}: {middle}" if middle else ""
             self.next_look = now + 50.0 * (time.monotonic() - now)
