@@ -34,7 +34,7 @@ import neural_bo_pushing
 import neural_bo_reviews
 import neural_bo_sensitive
 import numpy as np
-from publish import RESULTS
+from publish import RESULTS, coarse
 from regretless_bench.compact import Line, read_lines, read_records
 from regretless_bench.finding import SIZES, Finding, Table
 from regretless_bench.problems import PROBLEMS, make_problem
@@ -228,7 +228,7 @@ def reviews(old: Finding, records: dict[str, dict[str, Any]]) -> Finding:
         took.setdefault(method, []).append(record["seconds"] * evaluations / len(record["scores"]))
     curves = {m: np.maximum.accumulate(np.array(runs), axis=1) for m, runs in found.items()}
     made = neural_bo_reviews.finding(curves, {m: float(np.mean(s)) for m, s in took.items()})
-    return replace(made, around=old.around, seconds=old.seconds, charts=old.charts)
+    return replace(made, around=old.around, seconds=old.seconds, charts=coarse(made.charts))
 
 
 def again(name: str) -> tuple[Finding, Finding] | None:
