@@ -15,7 +15,7 @@ from regretless.models.gp.acquisition import kept_from_failures
 from regretless.models.gp.design import away_from_known
 from regretless.models.gp.maximiser import Acquisition, Effort, maximise
 from regretless.models.gp.posterior import GP, SamplePath
-from regretless.models.gp.surrogate import Surrogate, scheduled
+from regretless.models.gp.surrogate import SIZES, Surrogate, scheduled
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
@@ -23,8 +23,8 @@ LEAST = 32  # values from which the model is asked
 MODELLED = 200  # values of the model: a drawn ask takes some 12 ms, beside a crowd 4 (docs/lab/crowds.md)
 NARROWEST = 0.1  # draws are narrowed by factors that are log-uniform between this and 1 (docs/lab/crowds.md)
 CROWD, FEW_FEATURES = 256, 256
-"""Points under way beyond which a draw has so few random features: they take most of an ask's time, and a thousand
-workers ask a hundred times a second (docs/lab/crowds.md)."""
+"""Points under way beyond which a draw has so few random features, and the model is fitted at every second scheduled
+size: these take most of an ask's time, and a thousand workers ask a hundred times a second (docs/lab/crowds.md)."""
 EFFORT = Effort(raw=96, starts=1, rounds=8)
 """Work of an ask: more of it gains nothing (docs/lab/crowds.md)."""
 
@@ -50,7 +50,9 @@ class NarrowedDraws(Method):
     def _model(self, history: History) -> tuple[GP, Array]:
         """The model of the last scheduled size, and the best points of that time, k x d."""
         self._catch_up(history)
-        size = scheduled(len(history))[1]
+        k, size = scheduled(len(history))
+        if len(history.pending) > CROWD:
+            size = SIZES[k - k % 2]
         if self._fitted is None or self._fitted[0] != size:
             X, y, yvar = history.X[:size], history.y[:size], history.yvar[:size]
             order = np.argsort(-y, kind="stable")

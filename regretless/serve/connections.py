@@ -14,8 +14,9 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 MOST = 4096
 """Connections at once; a thousand workers have one each."""
-RESERVED = 128
-"""Files that the service has open beside them: studies, logs, modules."""
+RESERVED = 1200
+"""Files that the service may have open beside them: it has at most a thousand studies, each with a lock. Where the
+system allows few, at most a quarter of them."""
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # which parser it has depends on what is installed
@@ -89,4 +90,4 @@ def _most_connections() -> int:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return MOST if allowed < 0 else max(min(MOST, allowed - RESERVED), 1)
+    return MOST if allowed < 0 else max(min(MOST, allowed - min(RESERVED, allowed // 4)), 1)

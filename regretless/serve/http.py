@@ -120,6 +120,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "it is no request of HTTP, or comes under a wrong name of the host"},
     401: {"model": Refusal, "description": "a token is needed"},
     404: {"model": Refusal, "description": "there is no such study"},
+    408: {"model": Refusal, "description": "it did not arrive in time"},
     409: {"model": Refusal, "description": "it contradicts what is known"},
     413: {"model": Refusal, "description": "it is too large, or does not say how large it is"},
     422: {"model": Refusal, "description": "it is not as it should be"},
