@@ -119,6 +119,25 @@ def test_a_trial_of_a_dead_container_is_finished_and_the_run_is_as_if_nobody_had
     assert "it is not known yet whether the worker of trial 2 lives" in capsys.readouterr().err
 
 
+def test_an_objective_gets_the_parameters_of_a_trial_that_it_takes_over_in_the_order_of_the_space() -> None:
+    storage, orders = optuna.storages.InMemoryStorage(), []
+
+    def noted(**params: float) -> float:
+        orders.append(list(params))
+        return bowl(**params)
+
+    options: dict[str, Any] = {"storage": storage, "study": "s", "progress": False}
+    study = tune_in_storage(noted, PLANE, trials=1, method="sobol", seed=1, **options)
+    left = optuna.trial.create_trial(
+        state=TrialState.RUNNING, params={"y": 2.5, "x": -1.5},
+        distributions={name: as_distributions(PLANE)[name] for name in ("y", "x")},
+        system_attrs={workers.OWNER: {"worker": "them", "left": True}},
+    )  # fmt: skip
+    storage.create_new_trial(study._study_id, left)
+    tune_in_storage(noted, PLANE, trials=3, **options)
+    assert orders == [["x", "y"]] * 3
+
+
 @pytest.mark.usefixtures("short_lease")
 def test_a_worker_that_wakes_up_adds_nothing_to_a_trial_that_another_has_ended() -> None:
     """As after SIGSTOP and SIGCONT: the trial has been finished meanwhile, under its own number."""

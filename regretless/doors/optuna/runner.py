@@ -431,7 +431,9 @@ class _Worker:
             storage.set_trial_param(trial._trial_id, name, distribution.to_internal_repr(known[name]), distribution)
             distributions[name] = distribution
         found = copy.copy(trial)
-        found.params, found.distributions = known, distributions
+        # in the order of the space, which a proxy does not keep: sums of an objective may depend on it in the last bit
+        ordered = {name: known[name] for name in self.own.names if name in known}
+        found.params, found.distributions = ordered | known, distributions
         return found
 
     def _finish(self, trial: FrozenTrial) -> None:
