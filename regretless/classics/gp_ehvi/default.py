@@ -21,7 +21,7 @@ Deviations
        wins. A reference that the user names stands in its place.
     5. Where the models find noise that nothing has shown yet, one point is evaluated twice, as `auto` does. The last
        tenth of a noisy budget evaluates members of the front again, those that are known worst first.
-    6. In the last fifth of a known budget, and from 150 values on in three asks of four, a point is worth what it adds
+    6. In the last fifth of a known budget, and from 150 values on in seven asks of eight, a point is worth what it adds
        if its values lie at the posterior means. The fronts are better, and such an ask takes a fifth of the time
        (docs/lab/fronts.md). Not beside points under way, nor with noise, constraints, costs and priors.
 """
@@ -51,12 +51,12 @@ from regretless.space.parameters import Array
 
 LATE = 0.8
 """The share of a known budget after which the means alone count, as for one objective."""
-MIXED_FROM, WHOLE_EVERY = 150, 4
+MIXED_FROM, WHOLE_EVERY = 150, 8
 """From so many values on the means alone count, but for two asks in a row of twice so many: for either reference."""
 BLUR = 1e-4
-"""The sd that blurs the means, as a share of the front's range. With .1 and .01 the fronts are worse."""
-OF_MEANS = Effort(raw=100)
-"""The effort of an ask by the means."""
+"""The sd that blurs the means, as a share of the range of the front; .1 and .01 are worse (docs/lab/fronts.md)."""
+OF_MEANS = Effort(raw=60, rounds=8)
+"""The effort of an ask by the means; 100 candidates and 25 rounds cost half as much again."""
 
 
 def reference_of(F: Array, front: Array, *, near: bool) -> Array:
