@@ -97,7 +97,8 @@ class Outlook:
         return self.forecast.noise
 
     def __str__(self) -> str:
-        doubt = str(self.backtest) if self.backtest.tail < 1.0 else ""
+        guessed = not (self.forecast.unknown or self.forecast.none_because)
+        doubt = str(self.backtest) if guessed and self.backtest.tail < 1.0 else ""
         return " ".join(filter(None, [str(self.forecast), doubt]))
 
 

@@ -16,7 +16,7 @@ import regretless as rg
 from regretless.files.book import Earlier
 from regretless.optimizer import Optimizer
 from regretless.outlook.forecast import FILE, LEVELS, TABLE, Forecast, Forecaster, nothing_known, pooled, shown
-from regretless.outlook.outlook import RATE, Backtest, Forecasts, Look
+from regretless.outlook.outlook import RATE, Backtest, Forecasts, Look, Outlook
 from regretless.outlook.progress import CURVE, NAMES, Seen, features, own_model, posterior_of
 from regretless.outlook.standing import Standing
 from regretless.space import Space
@@ -191,6 +191,13 @@ def test_a_look_holds_where_the_gain_lies_within() -> None:
     assert not Look(5, 2, 0.5, 1.0, 0.4).held
     looks = (Look(5, 2, 0.0, 1.0, 0.5), Look(7, 2, 0.0, 1.0, 2.0))
     assert str(Backtest(looks)) == "Of this run's 2 earlier forecasts 1 held."
+    sure = Forecast(5, (0.0,) * len(TABLE), none_because="all was seen")
+    assert (
+        str(Outlook(1.0, "minimize", sure, Backtest(looks, tail=0.5)))
+        == "5 more trials: no gain, because all was seen."
+    )
+    guessed = Outlook(1.0, "minimize", table(lambda level: level), Backtest(looks, tail=0.5))
+    assert str(guessed).endswith("held, so this one is more cautious.")
 
 
 def test_noise_is_named_and_luck_is_no_gain() -> None:
