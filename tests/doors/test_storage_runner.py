@@ -3,12 +3,14 @@ export."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
 import random
 import re
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Callable
@@ -237,6 +239,18 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     (tmp_path / "s.db").write_bytes(b"this is no database" * 100)
     with pytest.raises((ValueError, ConnectionError), match="cannot be"):
         open_storage(f"sqlite:///{tmp_path}/s.db")
+
+
+def test_a_database_whose_maker_was_killed_between_a_table_and_its_index_keeps_names_apart(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    optuna.storages.RDBStorage(url).engine.dispose()
+    with contextlib.closing(sqlite3.connect(tmp_path / "s.db")) as database:
+        database.execute("DROP INDEX ix_studies_study_name")
+    for life in range(3):
+        options: dict[str, Any] = {"storage": url, "study": "s", "trials": 1 + life, "seed": 0, "progress": False}
+        tune_in_storage(lambda x: x, {"x": rg.Float(-3, 5)}, **options)
+    assert optuna.study.get_all_study_names(open_storage(url)) == ["s"]
+    assert len(optuna.load_study(study_name="s", storage=open_storage(url)).trials) == 3
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:

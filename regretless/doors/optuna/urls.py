@@ -95,6 +95,7 @@ def _connected(url: str, options: dict[str, Any]) -> optuna.storages.RDBStorage:
     """A database's storage. Optuna's own look at the version of the tables takes a second connection while it holds the
     first, so that processes that have one each would wait for each other."""
     storage = optuna.storages.RDBStorage(url, engine_kwargs=options, skip_compatibility_check=True)
+    _complete(storage.engine)
     held, wanted = storage.get_current_version(), storage.get_head_version()
     if held != wanted:
         storage.engine.dispose()
@@ -103,6 +104,16 @@ def _connected(url: str, options: dict[str, Any]) -> optuna.storages.RDBStorage:
             "another release of Optuna fits them"
         )
     return storage
+
+
+def _complete(engine: Any) -> None:
+    """Makes the index that keeps names of studies apart, where a process was killed between the table and its index."""
+    import sqlalchemy
+
+    name, table = "ix_studies_study_name", "studies"
+    if name not in {index["name"] for index in sqlalchemy.inspect(engine).get_indexes(table)}:
+        studies = sqlalchemy.Table(table, sqlalchemy.MetaData(), autoload_with=engine)
+        sqlalchemy.Index(name, studies.c.study_name, unique=True).create(engine)
 
 
 def _in_the_making(error: BaseException) -> bool:
