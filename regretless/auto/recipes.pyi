@@ -93,7 +93,7 @@ class _NeuralBO(Recipe):
     def __call__(
         self,
         *,
-        width: int = 128,
+        width: int = 64,
         depth: int = 2,
         activation: str = "sin",
         exploration: float = 0.3,

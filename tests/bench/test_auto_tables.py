@@ -134,8 +134,8 @@ def test_the_readme_s_figures_beside_tpe_are_those_of_the_outcomes(experiment: C
     text = " ".join((module.DOCS.parent / "README.md").read_text(encoding="utf-8").split())
     noise, clean = (won[next(t for t in won if t.startswith(start))] for start in ("noise of", "no noise"))
     trainings = np.sum([score for title, score in won.items() if "trainings" in title], axis=0)
-    said = f"On {noise[1]} runs with noise it ended better than Optuna's TPE on {noise[0]}, "
-    said += f"without noise on {clean[0]} of {clean[1]}. On {trainings[1]} runs on trainings it won {trainings[0]},"
+    said = f"It ended better than Optuna's TPE on {noise[0]} of {noise[1]} runs with noise and on {clean[0]} of "
+    said += f"{clean[1]} without. On trainings it won {trainings[0]} of {trainings[1]},"
     assert said in text
     ours, theirs = (f"{min(ms):.0f} to {max(ms):.0f}" for ms in medians.values())
     assert f"An ask takes {ours} ms of processor time, TPE's {theirs}." in text

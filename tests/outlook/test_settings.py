@@ -164,7 +164,7 @@ def test_without_noise_only_equals_are_rivals() -> None:
     assert str(rg.compare(second, first, within=result)).endswith("by 1, as evaluated")
     one = rg.minimize(bowl, SPACE, trials=20, seed=0, progress=False)
     assert len(one.rivals) == 0
-    assert "No other setting" in str(one.rivals)
+    assert "no other setting" in str(one.rivals)
 
 
 def test_with_noise_those_that_may_be_better_are_rivals() -> None:

@@ -216,7 +216,7 @@ def test_params_that_do_not_fit_are_refused() -> None:
         ({"a": 0.5, "n": 3, "c": "x"}, "parameter 'n'"),
         ({"a": 0.5, "n": 4, "c": "y"}, "parameter 'c'"),
         ({"a": 0.5, "n": 4}, "missing"),
-        ({"a": 0.5, "n": 4, "c": "x", "z": 1}, "unknown"),
+        ({"a": 0.5, "n": 4, "c": "x", "z": 1}, "no parameter 'z'"),
     ):
         with pytest.raises(ValueError, match=words):
             space.encode(params)
