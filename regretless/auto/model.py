@@ -67,7 +67,7 @@ class Model(GPMethod):
 
     def looks_for_noise(self, history: History) -> bool:
         """Whether the next point is one that has a value, to see whether it gives it again."""
-        return self._wants_probe(history, self._posterior(history))
+        return len(history) > 0 and self._wants_probe(history, self._posterior(history))
 
     def _wants_probe(self, history: History, gp: GP) -> bool:
         """Whether noise is to be looked for: nothing has settled the question, nor will a pending point."""

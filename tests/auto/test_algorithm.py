@@ -251,6 +251,17 @@ def test_a_fine_finite_space_with_failures_ends_too() -> None:
     assert len(opt.trials) == 1300
 
 
+@pytest.mark.parametrize("axis", [Float(0.5, 4.5, step=0.5), Choice(["a", "$(b)"])])
+def test_a_space_in_which_everything_fails_is_asked_on(axis: Float | Choice) -> None:
+    opt = Optimizer({"p": axis}, seed=0)
+    tried = set()
+    for _ in range(12):
+        trial = opt.ask()
+        tried.add(str(trial.params["p"]))
+        opt.tell(trial, failed=True)
+    assert len(tried) == (9 if isinstance(axis, Float) else 2)
+
+
 def test_one_that_is_told_that_there_is_no_noise_evaluates_nothing_twice() -> None:
     loop = begun(RIPPLES.cube(), 1, 40, noisy=False)
     run(loop, 40, lambda X: bowl(X) + 0.05 * np.sin(1e6 * X.sum(axis=1)))
