@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def told(data: RunData) -> Array:
     """The values of the trials in all objectives, n x k, NaN where there is none."""
-    return np.array([t.values or (math.nan,) * len(data.task.signs) for t in data.trials]).reshape(len(data.trials), -1)
+    k = len(data.task.signs)
+    return np.array([t.values or (math.nan,) * k for t in data.trials]).reshape(-1, k)
 
 
 def to_maximise(data: RunData) -> Array:

@@ -85,6 +85,7 @@ def test_noise_draws_both_ends_of_the_front() -> None:
 
 def test_a_run_without_values_has_a_page() -> None:
     opt = rg.Optimizer(SPACE, objectives=TWO, seed=0)
+    assert "0 evaluations" in run_page(Result.of(opt))
     opt.tell(opt.ask(), failed=True, error="ValueError: no")
     assert "ValueError: no" in run_page(Result.of(opt))
 
